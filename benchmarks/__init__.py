@@ -1,0 +1,1 @@
+"""Speed and memory, measured as ratios of two things in one run; `python -m benchmarks` runs all."""

@@ -1,0 +1,42 @@
+"""One search epoch against the same supernet on PyG's layers with dense X; the whole search against our own DARTS."""
+
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.pyg_supernet import PygSearch
+from benchmarks.timing import alternate, report
+from gassip.data import load
+from gassip.graph import Graph
+from gassip.search import State, epoch
+from gassip.settings import Gassip, preset
+
+BARS = {"cora": 8.0, "citeseer": 12.0}
+
+
+def ours(graph: Graph, settings: Gassip) -> Callable[[], object]:
+    state = State(graph, settings)
+    state.history = [{}] * settings.warmup_epochs  # past the warm-up, so that every step runs
+    return lambda: epoch(state, "accuracy")
+
+
+def main() -> bool:
+    torch.set_num_threads(1)
+    met = []
+    for name, bar in BARS.items():
+        graph = load(name)
+        settings = preset("paper", graph)
+        darts = preset("paper", graph, {"prune": False, "sparsify": False})
+        pyg = PygSearch(graph, settings)
+        sides = {"ours": ours(graph, settings), "pyg": pyg.epoch, "darts": ours(graph, darts)}
+        spans = alternate(sides, repeats=21)
+        detail = ", ".join(f"{side} {1e3 * span:.1f} ms" for side, span in spans.items())
+        met.append(
+            report(f"{name}: PyG / ours, one epoch", spans["pyg"] / spans["ours"], bar, higher_is_better=True, detail=f"; {detail}")
+        )
+        met.append(report(f"{name}: ours / DARTS, one epoch", spans["ours"] / spans["darts"], 1.8, higher_is_better=False))
+    return all(met)
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if main() else 1)

@@ -1,0 +1,30 @@
+"""Medians of alternating runs: what disturbs the machine disturbs both sides."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+
+def alternate(sides: dict[str, Callable[[], object]], *, repeats: int, warmup: int = 3) -> dict[str, float]:
+    """Median seconds of each side, one call of every side in turn, `repeats` times."""
+    for _ in range(warmup):
+        for run in sides.values():
+            run()
+    spans: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats):
+        for name, run in sides.items():
+            began = time.perf_counter()
+            run()
+            spans[name].append(time.perf_counter() - began)
+    return {name: statistics.median(span) for name, span in spans.items()}
+
+
+def report(title: str, ratio: float, bar: float, *, higher_is_better: bool, detail: str = "") -> bool:
+    """Print one line and say whether the bar is met."""
+    met = ratio >= bar if higher_is_better else ratio <= bar
+    sign = "≥" if higher_is_better else "≤"
+    threads = f"{torch.get_num_threads()} thread(s)"
+    print(f"{'ok  ' if met else 'MISS'}  {title}: {ratio:.2f} (bar {sign} {bar:g}), {threads}{detail}", flush=True)
+    return met

@@ -1,0 +1,179 @@
+"""Gassip: the method's settings, one field for each choice the paper makes or leaves open.
+
+A field's `help` is its command-line help; rows refer to the table of gaps in PAPER.md.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from gassip.errors import GassipError
+from gassip.graph import Graph
+from gassip.ops import OPERATIONS
+
+ALL_OPS = ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
+NARROW_OPS = ("GCNConv", "GATConv", "ArmaConv", "Linear")
+NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix
+THREE_LAYERS_FROM = 100_000  # nodes: ogbn-arxiv
+
+
+def _set(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gassip:
+    """The whole method as a value. `preset("paper", graph)` fills in what depends on the graph's size."""
+
+    # search space (Appendix)
+    ops: tuple[str, ...] = _set(ALL_OPS, "candidate operations")
+    layers: int = _set(2, "layers of the net")
+    hidden: int = _set(64, "width of hidden layers (row 10)")
+    heads: int = _set(1, "attention heads of GATConv in hidden layers (row 17)")
+    dropout: float = _set(0.8, "dropout before each layer (row 10)")
+    batch_norm: bool = _set(False, "batch norm before each layer but the first (row 18)")
+    # schedule (Algorithm 2)
+    epochs: int = _set(250, "search epochs T")
+    warmup_epochs: int = _set(10, "warm-up r: in epochs before it only weights and their masks move")
+    # W and S_W (Sec. 4.2)
+    prune: bool = _set(True, "learn the weight mask M_W; off: the ablation without operation pruning")
+    lr_weight: float = _set(0.01, "Adam's rate for W (row 10)")
+    weight_decay: float = _set(1e-4, "weight decay of W in the search (row 10)")
+    weight_gain: float = _set(2.0, "W starts at this times Glorot, since M_W starts near 1/2 (row 4)")
+    weight_form: Literal["sigmoid", "double"] = _set("sigmoid", "M_W = σ(S_W) as printed, or 2σ(S_W) (row 4)")
+    lr_score: float = _set(0.01, "Adam's rate for S_W (row 10)")
+    score_mean: float = _set(-0.3, "mean of the normal start of S_W (row 4)")
+    score_std: float = _set(0.5, "deviation of the normal start of S_W (row 4)")
+    score_sparsity: float = _set(0.0, "weight of an L1 term on M_W in L_train (row 4)")
+    weight_rule: Literal["score", "budget"] = _set("score", "keep S_W > 0, or the highest weight_share (row 4)")
+    weight_share: float = _set(0.5, "share of weights kept by the rule `budget`")
+    sampled_paths: int = _set(0, "single architectures, drawn evenly, that train beside the mixture (row 15)")
+    # S_G and γ (Sec. 4.3)
+    sparsify: bool = _set(True, "learn the edge mask M_G; off: the ablation without graph sparsification")
+    edge_scores: Literal["undirected", "directed"] = _set("undirected", "one score per undirected edge, or two (row 13)")
+    edge_start: float = _set(1.0, "start of S_G (row 2)")
+    threshold_start: float = _set(0.5, "start of γ (row 2)")
+    edge_optimizer: Literal["sgd", "adam"] = _set("sgd", "optimiser of S_G and γ (row 2)")
+    lr_edge: float = _set(0.004, "rate η of S_G and γ (row 10)")
+    update_rule: Literal["relative", "literal", "mean"] = _set(
+        "relative", "mean/(std + mean|g|), mean/(std + eps), or mean (row 1)"
+    )
+    update_clamp: float = _set(5.0, "bound on that quotient (row 1)")
+    update_eps: float = _set(1e-8, "eps of the rule `literal` (row 1)")
+    unbiased_std: bool = _set(True, "std over architectures with K - 1, as torch.std (row 19)")
+    edge_rule: Literal["paper", "half", "budget"] = _set("paper", "remove M_G < γ, M_G < 1/2, or the lowest (row 2)")
+    edge_share: float = _set(0.9, "share of edges kept by the rule `budget`")
+    kept_edges: Literal["soft", "binary"] = _set("soft", "kept edges weigh M_G, or 1 (row 3)")
+    # curriculum (Sec. 4.3)
+    curriculum: bool = _set(True, "weigh nodes by difficulty; off: the ablation without the curriculum")
+    num_archs: int = _set(2, "K, architectures that judge each edge")
+    lambda1: float = _set(1.0, "λ1, label divergence in the node view")
+    lambda2: float = _set(1.0, "λ2, node view against architecture view")
+    beta: float = _set(0.001, "β, entropy of M_G in L_struct")
+    softmax_nodes: Literal["all", "labelled"] = _set("all", "θ is a softmax over all nodes, or over V_L (row 5)")
+    loss_nodes: Literal["labelled", "all"] = _set("labelled", "L_struct sums over V_L, or over all nodes (row 6)")
+    standardise: bool = _set(False, "bring D_a to the scale of D_n before adding them (row 7)")
+    structure_dropout: bool = _set(False, "dropout also while S_G and α are stepped (row 20)")
+    # α (Sec. 3.1)
+    lr_alpha: float = _set(0.03, "Adam's rate for α, betas .5 and .999 (row 10)")
+    alpha_start: float = _set(1e-3, "α starts at this times N(0, 1) (row 10)")
+    alpha_nodes: Literal["val", "train"] = _set("val", "nodes whose loss moves α (row 9)")
+    # evaluation (end of Sec. 4.4)
+    retrain_start: Literal["fresh", "rewind", "inherit"] = _set(
+        "fresh", "weights at retraining: drawn anew, the search's first, or its last (row 21)"
+    )
+    retrain_epochs: int = _set(300, "epochs of retraining (row 10)")
+    retrain_lr: float = _set(0.01, "Adam's rate in retraining (row 10)")
+    retrain_weight_decay: float = _set(5e-4, "weight decay in retraining (row 10)")
+    retrain_dropout: float = _set(0.8, "dropout in retraining (row 10)")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ops", tuple(self.ops))
+        for check in fields(self):
+            _check_field(check.name, check.type, getattr(self, check.name))
+        _check_ranges(self)
+
+
+_POSITIVE = ("layers", "hidden", "heads", "epochs", "num_archs", "retrain_epochs", "weight_gain", "update_clamp")
+_NOT_NEGATIVE = (
+    *("warmup_epochs", "sampled_paths", "lr_weight", "weight_decay", "lr_score", "score_std", "score_sparsity"),
+    *("lr_edge", "update_eps", "lambda1", "lambda2", "beta", "lr_alpha", "alpha_start", "retrain_lr"),
+    "retrain_weight_decay",
+)
+
+
+def _check_ranges(settings: Gassip) -> None:
+    for name in _POSITIVE:
+        if getattr(settings, name) <= 0:
+            raise GassipError(f"{name} is {getattr(settings, name)}; it must be above 0")
+    for name in _NOT_NEGATIVE:
+        if getattr(settings, name) < 0:
+            raise GassipError(f"{name} is {getattr(settings, name)}; it must not be negative")
+    for name in ("dropout", "retrain_dropout"):
+        if not 0 <= getattr(settings, name) < 1:
+            raise GassipError(f"{name} is {getattr(settings, name)}; it must be at least 0 and below 1")
+    for name in ("weight_share", "edge_share"):
+        if not 0 < getattr(settings, name) <= 1:
+            raise GassipError(f"{name} is {getattr(settings, name)}; a share lies above 0 and at most at 1")
+    if settings.hidden % settings.heads:
+        raise GassipError(f"heads is {settings.heads}, which does not divide hidden = {settings.hidden}")
+    if not settings.ops or len(set(settings.ops)) < len(settings.ops):
+        raise GassipError(f"ops is {list(settings.ops)}; name at least one operation, each once")
+    for name in settings.ops:
+        if name not in OPERATIONS:
+            raise GassipError(f"ops names {name!r}; there are {', '.join(OPERATIONS)}")
+
+
+def _check_field(name: str, kind: Any, value: Any) -> None:
+    """A value of the field's own type; a whole number may stand for a fraction."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise GassipError(f"{name} is {value!r}; choose one of {', '.join(get_args(kind))}")
+        return
+    expected = {bool: (bool,), int: (int,), float: (int, float)}.get(kind)
+    if expected and (not isinstance(value, expected) or (isinstance(value, bool) and kind is not bool)):
+        raise GassipError(f"{name} is {value!r}; it must be a {kind.__name__}")
+    if kind is float and value != value:
+        raise GassipError(f"{name} is {value}; it must be a number")
+
+
+PRESETS = ("paper",)
+
+
+def preset(name: str, graph: Graph, overrides: Mapping[str, Any] | None = None) -> Gassip:
+    """The settings of a preset for this graph, with some fields replaced.
+
+    `paper` follows the appendix: from 30,000 nodes on SAGEConv is left out and batch norm comes in, from 100,000 on
+    there are three layers.
+    """
+    if name not in PRESETS:
+        raise GassipError(f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}")
+    base = Gassip()
+    if graph.num_nodes >= NARROW_FROM:
+        base = replace(base, ops=NARROW_OPS, batch_norm=True)
+    if graph.num_nodes >= THREE_LAYERS_FROM:
+        base = replace(base, layers=3)
+    return with_overrides(base, overrides or {})
+
+
+def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:
+    known = {f.name for f in fields(Gassip)}
+    for name in overrides:
+        if name not in known:
+            raise GassipError(f"there is no setting {name!r}; see `gassip search --help`")
+    return replace(base, **overrides)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Settings from a TOML or JSON file: a flat table of field names and values."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+        raise GassipError(f"cannot read settings from {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise GassipError(f"{path} must hold a table of settings, not a {type(found).__name__}")
+    return found

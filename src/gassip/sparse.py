@@ -1,0 +1,141 @@
+"""The two sparse products everything runs on: A·H for propagation, X·W for bags of words.
+
+    Y = S(v) D         S [R, C] sparse with values v [nnz], D [C, F] dense
+    dD = S(v)ᵀ dY      dv_e = <dY_row(e), D_col(e)>
+
+`torch.nn.functional.embedding_bag` is torch's fastest sparse-times-dense on a CPU and runs on a GPU too, but its own
+backward is slow and `torch.sparse` materialises a dense gradient for the values, so the backward is written here: the
+same kernel on the transpose, and a sampled product for the values. Indices are int32.
+"""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from scipy import sparse as sp
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True, eq=False)
+class Csr:
+    """A sparse matrix in compressed rows. `value` is None where the caller supplies the values."""
+
+    rowptr: Tensor  # [R + 1] int32
+    col: Tensor  # [nnz] int32, sorted inside a row
+    value: Tensor | None  # [nnz]
+    shape: tuple[int, int]
+
+    @staticmethod
+    def from_scipy(matrix: sp.spmatrix | sp.sparray) -> "Csr":
+        """A canonical copy of any scipy sparse matrix: rows sorted, repeats summed, zeros dropped."""
+        csr = sp.csr_array(matrix, dtype=np.float32, copy=True)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        return Csr(
+            torch.from_numpy(csr.indptr.astype(np.int32)),
+            torch.from_numpy(csr.indices.astype(np.int32)),
+            torch.from_numpy(csr.data),
+            (int(csr.shape[0]), int(csr.shape[1])),
+        )
+
+    @staticmethod
+    def from_sorted_edges(row: Tensor, col: Tensor, shape: tuple[int, int]) -> "Csr":
+        """The pattern of edges already sorted by row, without values."""
+        rowptr = torch.zeros(shape[0] + 1, dtype=torch.int32, device=row.device)
+        rowptr[1:] = torch.bincount(row, minlength=shape[0]).cumsum(0)
+        return Csr(rowptr, col.to(torch.int32), None, shape)
+
+    def to_scipy(self) -> sp.csr_array:
+        """A scipy copy; a pattern without values becomes a matrix of ones."""
+        value = torch.ones(self.nnz) if self.value is None else self.value
+        arrays = (value.cpu().numpy(), self.col.cpu().numpy(), self.rowptr.cpu().numpy())
+        return sp.csr_array(arrays, shape=self.shape)
+
+    def to(self, device: torch.device | str) -> "Csr":
+        value = None if self.value is None else self.value.to(device)
+        return Csr(self.rowptr.to(device), self.col.to(device), value, self.shape)
+
+    def with_value(self, value: Tensor) -> "Csr":
+        """The same pattern with other values; the transpose is shared."""
+        other = Csr(self.rowptr, self.col, value, self.shape)
+        other.__dict__["transpose"] = self.transpose
+        return other
+
+    @property
+    def nnz(self) -> int:
+        return self.col.numel()
+
+    @cached_property
+    def row(self) -> Tensor:
+        """The row of each entry, [nnz] int64."""
+        counts = self.rowptr.diff().long()
+        return torch.repeat_interleave(torch.arange(self.shape[0], device=self.col.device), counts)
+
+    @cached_property
+    def col64(self) -> Tensor:
+        """The column of each entry as int64, for the torch functions that insist on it."""
+        return self.col.long()
+
+    @cached_property
+    def transpose(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row pointers and columns of Sᵀ, and where each of its entries stands in S."""
+        order = torch.argsort(self.col, stable=True)
+        rowptr = torch.zeros(self.shape[1] + 1, dtype=torch.int32, device=self.col.device)
+        rowptr[1:] = torch.bincount(self.col, minlength=self.shape[1]).cumsum(0)
+        return rowptr, self.row[order].to(torch.int32), order
+
+    def sampled(self, left: Tensor, right: Tensor) -> Tensor:
+        """<left_row(e), right_col(e)> for each entry e, without the dense product, [nnz]."""
+        with warnings.catch_warnings():  # torch calls its CSR layout beta each time a process first uses it
+            warnings.simplefilter("ignore", UserWarning)
+            zeros = left.new_zeros(self.nnz)
+            template = torch.sparse_csr_tensor(self.rowptr, self.col, zeros, self.shape, check_invariants=False)
+        return torch.sparse.sampled_addmm(template, left, right.t(), beta=0.0).values()
+
+
+def multiply(matrix: Csr, dense: Tensor, value: Tensor | None = None) -> Tensor:
+    """S(v) D, differentiable in `dense` and in `value` (the matrix's own values where None), [R, F]."""
+    weights = matrix.value if value is None else value
+    if weights is None:
+        raise ValueError("this pattern has no values of its own; pass value=")
+    return _Multiply.apply(matrix, weights.to(dense.dtype), dense)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def transform(x: "Tensor | Csr", weight: Tensor) -> Tensor:
+    """X W for dense or sparse X."""
+    return multiply(x, weight) if isinstance(x, Csr) else x @ weight
+
+
+def segment_sum(pattern: Csr, value: Tensor) -> Tensor:
+    """The sum of `value` over each row's entries, [R]; rows without entries give 0."""
+    return value.new_zeros(pattern.shape[0]).index_add(0, pattern.row, value)
+
+
+def _bags(rowptr: Tensor, col: Tensor, value: Tensor, dense: Tensor) -> Tensor:
+    return F.embedding_bag(col, dense, rowptr, mode="sum", per_sample_weights=value, include_last_offset=True)
+
+
+class _Multiply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, matrix: Csr, value: Tensor, dense: Tensor) -> Tensor:
+        ctx.save_for_backward(value, dense)
+        ctx.matrix = matrix  # type: ignore[attr-defined]
+        return _bags(matrix.rowptr, matrix.col, value, dense)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator, no-untyped-call]
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        value, dense = ctx.saved_tensors  # type: ignore[attr-defined]
+        matrix: Csr = ctx.matrix  # type: ignore[attr-defined]
+        _, needs_value, needs_dense = ctx.needs_input_grad  # type: ignore[attr-defined]
+        grad = grad.contiguous()
+        grad_value = matrix.sampled(grad, dense) if needs_value else None
+        grad_dense = None
+        if needs_dense:
+            rowptr, col, order = matrix.transpose
+            grad_dense = _bags(rowptr, col, value[order], grad)
+        return None, grad_value, grad_dense
