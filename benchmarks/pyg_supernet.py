@@ -103,9 +103,7 @@ class PygSearch:
         for path in top_paths(self.alpha, settings.num_archs):
             mask = self.edge_mask()
             logits = self.run(mask, path, 0.0)
-            loss = curriculum.structure_loss(
-                logits, pseudo_label, node_weight, graph.train_mask, mask, settings.beta
-            )
+            loss = curriculum.structure_loss(logits, pseudo_label, node_weight, graph.train_mask, mask, settings.beta)
             gradients.append(torch.autograd.grad(loss, (self.edge_score, self.threshold)))
         stacked = torch.stack([g for g, _ in gradients])
         update, _ = curriculum.score_update(stacked, settings.update_rule, 5.0, 1e-8, True)

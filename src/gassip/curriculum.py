@@ -1,4 +1,4 @@
-"""Curriculum graph sparsification: edge-removing difficulty, node weights, the structure update (Sec. 4.3, Algorithm 1).
+"""Curriculum graph sparsification: edge difficulty, node weights, the structure update (Sec. 4.3, Algorithm 1).
 
     ȳ_i = y_i for i ∈ V_L, else argmax z_i
     D_a(e_ij) = std_a(∇S_G,ij)
@@ -54,7 +54,7 @@ def neighbour_mean(graph: Graph, per_edge: Tensor) -> Tensor:
 
 def standardised(grad_std: Tensor) -> Tensor:
     """D_a on a scale comparable with D_n: mean 0, deviation 1; zeros where it is constant."""
-    spread = grad_std.std()
+    spread = grad_std.std(correction=0)
     return (grad_std - grad_std.mean()) / spread if spread > 0 else torch.zeros_like(grad_std)
 
 

@@ -228,7 +228,8 @@ def _numpy(value: "np.ndarray | Tensor") -> np.ndarray:
     if value.layout != torch.strided:
         raise GassipError(f"a tensor of layout {value.layout} was given where a dense one is expected; use .to_dense()")
     short = value.is_floating_point() and value.element_size() < 4  # numpy has no bfloat16
-    return (value.float() if short else value).detach().cpu().numpy()
+    array: np.ndarray = (value.float() if short else value).numpy(force=True)
+    return array
 
 
 def _from_torch(x: Tensor) -> "np.ndarray | sp.csr_array":
@@ -236,6 +237,8 @@ def _from_torch(x: Tensor) -> "np.ndarray | sp.csr_array":
     if x.layout == torch.strided:
         return _numpy(x)
     coo = x.detach().to_sparse_coo().coalesce()
+    if coo.sparse_dim() != 2 or coo.dense_dim() != 0:
+        raise GassipError(f"x must be a sparse table [nodes, features], not a hybrid of shape {list(x.shape)}")
     row, col = _numpy(coo.indices())
     return sp.csr_array((_numpy(coo.values()), (row, col)), shape=tuple(x.shape))
 

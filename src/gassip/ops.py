@@ -8,8 +8,8 @@ With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i:
     GATConv    y_i = Σ_{j ∈ N_i ∪ i} a_ij P_j,   a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i),   m_ii = 1
     Linear     y_i = P_i
 
-and a bias each. PyG's own GATConv and SAGEConv cannot take the mask: a weight of 0 leaves the edge in the softmax and in
-the mean. ARMA's inner ReLU is the network's own, one line later.
+and a bias each. PyG's own GATConv and SAGEConv cannot take the mask: a weight of 0 leaves the edge in the softmax and
+in the mean. ARMA's inner ReLU is the network's own, one line later.
 
 Shapes: N nodes, E directed edges, F width of the output, H heads.
 """

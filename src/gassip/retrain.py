@@ -18,7 +18,7 @@ from gassip.graph import Graph
 from gassip.metrics import Metric, all_scores, score
 from gassip.ops import MaskedGraph
 from gassip.settings import Gassip
-from gassip.space import Architecture, Net, net_for
+from gassip.space import Architecture, Model, Net, net_for
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,7 +40,7 @@ class Found:
 class Solution:
     """A trained net and the graph it runs on."""
 
-    model: Net
+    model: Model
     graph: Graph  # with the kept edges only
     scores: dict[str, dict[str, float]]  # metric -> split -> value
     weights_kept: int
@@ -63,83 +63,89 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+def supervised(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
+    """Cross-entropy on the training nodes."""
+    return F.cross_entropy(model.run(graph.x, masked)[graph.train_mask], graph.y[graph.train_mask])
+
+
+Loss = Callable[[Model, Graph, MaskedGraph, int], Tensor]
+
+
 def train(
-    net: Net,
+    model: Model,
     graph: Graph,
     *,
     epochs: int,
     lr: float,
     weight_decay: float,
     metric: Metric = "accuracy",
+    loss: Loss = supervised,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> int:
-    """Adam on the training nodes; leaves `net` at its best validation epoch and returns that epoch (from 1)."""
+    """Adam on `loss`; leaves `model` at its best validation epoch and returns that epoch (from 1)."""
     masked = MaskedGraph.of(graph)
-    optimizer = torch.optim.Adam(net.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
-    best, best_state, best_epoch = (-torch.inf, -torch.inf), net.state_dict(), 0
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
+    best, best_state, best_epoch = (-torch.inf, -torch.inf), model.state_dict(), 0
     for epoch in range(1, epochs + 1):
-        net.train()
+        model.train()
         optimizer.zero_grad()
-        loss = F.cross_entropy(net.run(graph.x, masked)[graph.train_mask], graph.y[graph.train_mask])
-        loss.backward()
+        value_of_loss = loss(model, graph, masked, epoch)
+        value_of_loss.backward()
         optimizer.step()
-        value, val_loss = validate(net, graph, masked, metric)
+        value, val_loss = validate(model, graph, masked, metric)
         if (value, -val_loss) > best:
-            best, best_state, best_epoch = (value, -val_loss), copy.deepcopy(net.state_dict()), epoch
+            best, best_state, best_epoch = (value, -val_loss), copy.deepcopy(model.state_dict()), epoch
         if on_epoch:
-            on_epoch({"epoch": epoch, "train_loss": float(loss), "val_loss": val_loss, "val_score": value})
-    net.load_state_dict(best_state)
-    net.zero_pruned()
-    net.eval()
+            train_loss = float(value_of_loss.detach())
+            on_epoch({"epoch": epoch, "train_loss": train_loss, "val_loss": val_loss, "val_score": value})
+    model.load_state_dict(best_state)
+    model.zero_pruned()
+    model.eval()
     return best_epoch
 
 
 @torch.no_grad()
-def validate(net: Net, graph: Graph, masked: MaskedGraph, metric: Metric) -> tuple[float, float]:
+def validate(model: Model, graph: Graph, masked: MaskedGraph, metric: Metric) -> tuple[float, float]:
     """Validation score and loss; where the metric is not defined there, minus the loss stands in for it."""
-    net.eval()
-    logits, y = net.run(graph.x, masked)[graph.val_mask], graph.y[graph.val_mask]
+    model.eval()
+    logits, y = model.run(graph.x, masked)[graph.val_mask], graph.y[graph.val_mask]
     loss = float(F.cross_entropy(logits, y))
     value = score(metric, logits, y)
     return -loss if value is None else value, loss
 
 
 @torch.no_grad()
-def predict(net: Net, graph: Graph) -> Tensor:
+def predict(model: Model, graph: Graph) -> Tensor:
     """Class scores of every node, [N, C]."""
-    net.eval()
-    return net.run(graph.x, MaskedGraph.of(graph))
+    model.eval()
+    return model.run(graph.x, MaskedGraph.of(graph))
 
 
 def solve(
     graph: Graph,
-    architecture: Architecture,
+    build: Callable[[], Model],
     *,
     epochs: int,
     lr: float,
     weight_decay: float,
-    dropout: float,
     seed: int,
     metric: Metric = "accuracy",
+    loss: Loss = supervised,
     edges_total: int | None = None,
-    weight_keep: list[Tensor] | None = None,
-    start: dict[str, Tensor] | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
-    """Train one architecture on `graph` as it is; `weight_keep` prunes it first, `start` sets its weights."""
+    """Build a model, train it on `graph` as it is, and count what it is made of; all randomness follows from `seed`."""
     began = time.perf_counter()
     with seeded(seed, graph.device):
-        net = net_for(graph, architecture, dropout)
-        if start is not None:
-            net.load_state_dict(start, strict=False)
-        if weight_keep is not None:
-            net.prune(weight_keep)
-        best_epoch = train(net, graph, epochs=epochs, lr=lr, weight_decay=weight_decay, metric=metric, on_epoch=on_epoch)
-    kept, total = net.num_weights()
+        model = build().to(graph.device)
+        best_epoch = train(
+            model, graph, epochs=epochs, lr=lr, weight_decay=weight_decay, metric=metric, loss=loss, on_epoch=on_epoch
+        )
+    kept, total = model.num_weights()
     return Solution(
-        model=net,
+        model=model,
         graph=graph,
-        scores=all_scores(predict(net, graph), graph),
+        scores=all_scores(predict(model, graph), graph),
         weights_kept=kept,
         weights_total=total,
         edges_kept=graph.num_edges,
@@ -159,21 +165,26 @@ def retrain(
 ) -> Solution:
     """Train what a search found on the sparser graph, with the pruned weights at exactly 0."""
     settings = found.settings
-    starts = {"fresh": None, "rewind": found.first_weights, "inherit": found.last_weights}
     return solve(
         sparser(graph, found),
-        found.architecture,
+        lambda: found_net(graph, found),
         epochs=settings.retrain_epochs,
         lr=settings.retrain_lr,
         weight_decay=settings.retrain_weight_decay,
-        dropout=settings.retrain_dropout,
         seed=seed,
         metric=metric,
         edges_total=graph.num_edges,
-        weight_keep=found.weight_keep,
-        start=starts[settings.retrain_start],
         on_epoch=on_epoch,
     )
+
+
+def found_net(graph: Graph, found: Found) -> Net:
+    """The found architecture with its pruned weights, at the start that the settings name."""
+    net = net_for(graph, found.architecture, found.settings.retrain_dropout)
+    starts = {"fresh": {}, "rewind": found.first_weights, "inherit": found.last_weights}
+    net.load_state_dict(starts[found.settings.retrain_start], strict=False)
+    net.prune(found.weight_keep)
+    return net
 
 
 def sparser(graph: Graph, found: Found) -> Graph:

@@ -100,7 +100,7 @@ class State:
         self.threshold = nn.Parameter(torch.tensor(settings.threshold_start, device=graph.device))
         self.grad_std = torch.zeros(count, device=graph.device)  # D_a of the last structure step
         self.logits: Tensor | None = None  # z of the last α step
-        self.first = {k: v.detach().clone() for k, v in self.supernet.layers.state_dict().items()}
+        self.first = {k: v.clone() for k, v in self.operations().items()}  # W as it starts, for a rewind
         self.history: list[Row] = []
         self.optimizers = self._optimizers()
         self.refresh()
@@ -118,6 +118,10 @@ class State:
             "edge": kinds[settings.edge_optimizer](edges, lr=settings.lr_edge),
             "alpha": torch.optim.Adam([net.alpha], lr=settings.lr_alpha, betas=(0.5, 0.999)),
         }
+
+    def operations(self) -> dict[str, Tensor]:
+        """The parameters of layers and norms by name: what a net takes over."""
+        return {k: v for k, v in self.supernet.state_dict().items() if k.startswith(("layers.", "norms."))}
 
     def weights(self) -> list[Tensor]:
         """W ⊙ M_W of every layer."""
@@ -252,8 +256,10 @@ def step_alpha(state: State, weights: list[Tensor], products: Tensor | None, met
     (net.alpha.grad,) = torch.autograd.grad(loss, (net.alpha,))
     state.optimizers["alpha"].step()
     state.logits = logits.detach()
-    value = score(metric, state.logits[graph.val_mask], graph.y[graph.val_mask])
-    return {"val_loss": float(loss.detach()), "val_score": float("nan") if value is None else value}
+    val_logits, val_y = state.logits[graph.val_mask], graph.y[graph.val_mask]
+    value = score(metric, val_logits, val_y)
+    val_loss = float(F.cross_entropy(val_logits, val_y))
+    return {"val_loss": val_loss, "val_score": float("nan") if value is None else value}
 
 
 @torch.no_grad()
@@ -274,7 +280,8 @@ def kept_weights(state: State, path: Path) -> list[Tensor]:
     """Binarised M_W of one path, per layer."""
     settings, layers = state.settings, state.supernet.layers
     if not settings.prune:
-        return [torch.ones_like(layer.weight[:, layer.columns(k)], dtype=torch.bool) for layer, k in zip(layers, path)]
+        own = [layer.weight[:, layer.columns(k)] for layer, k in zip(layers, path, strict=True)]
+        return [torch.ones_like(weight, dtype=torch.bool) for weight in own]
     scores = zip(layers, state.supernet.weight_scores, path, strict=True)
     own = [score[:, layer.columns(k)].detach() for layer, score, k in scores]
     return weight_keep(own, settings.weight_rule, settings.weight_share)
@@ -293,7 +300,7 @@ def kept_edges(state: State) -> Tensor:
 def induce(state: State) -> Found:
     """Binarise both masks and read off the most probable architecture (Alg. 2, lines 9-11)."""
     (path,) = top_paths(state.supernet.alpha, 1)
-    weights = [w.detach() for w in state.weights()]
+    masked = {f"layers.{l}.weight": w for l, w in enumerate(state.weights())}
     ones = torch.ones(state.graph.num_edges, device=state.graph.device)
     return Found(
         settings=state.settings,
@@ -302,24 +309,20 @@ def induce(state: State) -> Found:
         edge_keep=kept_edges(state),
         edge_mask=state.edge_mask() if state.settings.sparsify else ones,
         first_weights=_net_weights(state, path, state.first),
-        last_weights=_net_weights(
-            state,
-            path,
-            state.supernet.layers.state_dict() | {f"{l}.weight": w for l, w in enumerate(weights)},
-        ),
+        last_weights=_net_weights(state, path, state.operations() | masked),
         history=state.history,
         seconds=sum(float(row["seconds"]) for row in state.history),
     )
 
 
-def _net_weights(state: State, path: Path, layers: dict[str, Tensor]) -> dict[str, Tensor]:
+def _net_weights(state: State, path: Path, source: dict[str, Tensor]) -> dict[str, Tensor]:
     """The parameters of one path out of the supernet's, under the names of `Net`."""
-    named: dict[str, Tensor] = {}
+    named = {k: v.clone() for k, v in source.items() if k.startswith("norms.")}
     for l, (layer, k) in enumerate(zip(state.supernet.layers, path, strict=True)):
-        named[f"layers.{l}.weight"] = layers[f"{l}.weight"][:, layer.columns(k)].clone()
-        named[f"layers.{l}.bias"] = layers[f"{l}.bias"][k : k + 1].clone()
+        named[f"layers.{l}.weight"] = source[f"layers.{l}.weight"][:, layer.columns(k)].clone()
+        named[f"layers.{l}.bias"] = source[f"layers.{l}.bias"][k : k + 1].clone()
         if state.settings.ops[k] == "GATConv":
-            named[f"layers.{l}.attention"] = layers[f"{l}.attention"].clone()
+            named[f"layers.{l}.attention"] = source[f"layers.{l}.attention"].clone()
     return named
 
 

@@ -53,7 +53,9 @@ class Gassip:
     sampled_paths: int = _set(0, "single architectures, drawn evenly, that train beside the mixture (row 15)")
     # S_G and γ (Sec. 4.3)
     sparsify: bool = _set(True, "learn the edge mask M_G; off: the ablation without graph sparsification")
-    edge_scores: Literal["undirected", "directed"] = _set("undirected", "one score per undirected edge, or two (row 13)")
+    edge_scores: Literal["undirected", "directed"] = _set(
+        "undirected", "one score per undirected edge, or two (row 13)"
+    )
     edge_start: float = _set(1.0, "start of S_G (row 2)")
     threshold_start: float = _set(0.5, "start of γ (row 2)")
     edge_optimizer: Literal["sgd", "adam"] = _set("sgd", "optimiser of S_G and γ (row 2)")
@@ -91,9 +93,13 @@ class Gassip:
     retrain_dropout: float = _set(0.8, "dropout in retraining (row 10)")
 
     def __post_init__(self) -> None:
+        if not isinstance(self.ops, (tuple, list)):
+            raise GassipError(f"ops is {self.ops!r}; it must be a list of operation names")
         object.__setattr__(self, "ops", tuple(self.ops))
         for check in fields(self):
             _check_field(check.name, check.type, getattr(self, check.name))
+            if check.type is float:
+                object.__setattr__(self, check.name, float(getattr(self, check.name)))
         _check_ranges(self)
 
 
@@ -120,11 +126,11 @@ def _check_ranges(settings: Gassip) -> None:
             raise GassipError(f"{name} is {getattr(settings, name)}; a share lies above 0 and at most at 1")
     if settings.hidden % settings.heads:
         raise GassipError(f"heads is {settings.heads}, which does not divide hidden = {settings.hidden}")
+    for name in settings.ops:
+        if name not in list(OPERATIONS):  # a list: the name may be anything
+            raise GassipError(f"ops names {name!r}; there are {', '.join(OPERATIONS)}")
     if not settings.ops or len(set(settings.ops)) < len(settings.ops):
         raise GassipError(f"ops is {list(settings.ops)}; name at least one operation, each once")
-    for name in settings.ops:
-        if name not in OPERATIONS:
-            raise GassipError(f"ops names {name!r}; there are {', '.join(OPERATIONS)}")
 
 
 def _check_field(name: str, kind: Any, value: Any) -> None:

@@ -8,7 +8,7 @@ same layer with one operation.
 Shapes: N nodes, D features, C classes, F width of a layer, O operations of a layer, B columns of its weight matrix.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -76,8 +76,73 @@ class Layer(nn.Module):
         return products.split(self.out_width, dim=1)
 
 
-class Net(nn.Module):
-    """One architecture as a module, called like any PyG model: `net(x, edge_index, edge_weight=None)`.
+class Layers(nn.ModuleList):
+    """A list of layers that a type checker can see into."""
+
+    def __getitem__(self, l: int) -> Layer:  # type: ignore[override]
+        layer = super().__getitem__(l)
+        assert isinstance(layer, Layer)
+        return layer
+
+    def __iter__(self) -> Iterator[Layer]:
+        return (self[l] for l in range(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class SortedEdges:
+    """Edges as a PyG user holds them, in any order, made ready: self-loops dropped, sorted by receiver."""
+
+    adjacency: Csr
+    order: Tensor  # [kept] which given edge each one is
+
+    @staticmethod
+    def of(edge_index: Tensor, num_nodes: int) -> "SortedEdges":
+        apart = torch.nonzero(edge_index[0] != edge_index[1]).squeeze(1)
+        sender, receiver = edge_index[:, apart]
+        order = torch.argsort(receiver * num_nodes + sender)
+        adjacency = Csr.from_sorted_edges(receiver[order], sender[order], (num_nodes, num_nodes))
+        return SortedEdges(adjacency, apart[order])
+
+    def masked(self, edge_weight: Tensor | None) -> MaskedGraph:
+        if edge_weight is None:
+            return MaskedGraph(self.adjacency, torch.ones(self.order.numel(), device=self.order.device))
+        return MaskedGraph(self.adjacency, edge_weight[self.order])
+
+
+class Model(nn.Module):
+    """What the trainer asks of a net; called like any PyG model: `net(x, edge_index, edge_weight=None)`."""
+
+    _sorted: tuple[Tensor, int, int, SortedEdges] | None = None
+
+    def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        """Class scores [N, C] on a prepared graph."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor | Csr, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """Class scores [N, C] for dense or CSR x."""
+        return self.run(x, self._edges(edge_index, x.shape[0]).masked(edge_weight))
+
+    def _edges(self, edge_index: Tensor, num_nodes: int) -> SortedEdges:
+        """Sorted anew only for another tensor, or one that was written to."""
+        if torch.is_inference_mode_enabled():  # what is made there cannot be used in training
+            return SortedEdges.of(edge_index, num_nodes)
+        last = self._sorted
+        if last is None or last[0] is not edge_index or last[1:3] != (edge_index._version, num_nodes):
+            last = (edge_index, edge_index._version, num_nodes, SortedEdges.of(edge_index, num_nodes))
+            self._sorted = last
+        return last[3]
+
+    def num_weights(self) -> tuple[int, int]:
+        """Weights kept and weights in all."""
+        total = sum(p.numel() for p in self.parameters())
+        return total, total
+
+    def zero_pruned(self) -> None:
+        """Write the zeros of pruned weights into the weights themselves, so that what is saved is what is run."""
+
+
+class Net(Model):
+    """One architecture as a module.
 
     `weight_keep_l` marks the weights of layer l that exist; the others are exactly 0 and stay so.
     """
@@ -88,14 +153,13 @@ class Net(nn.Module):
         self.dropout = dropout
         widths = architecture.widths(features, classes)
         last = len(widths) - 1
-        self.layers = nn.ModuleList(
+        self.layers = Layers(
             Layer(*width, (name,), 1 if l == last else architecture.heads)
             for l, (name, width) in enumerate(zip(architecture.ops, widths, strict=True))
         )
         self.norms = nn.ModuleList(nn.BatchNorm1d(width[0]) for width in widths[1:] if architecture.batch_norm)
         for l, layer in enumerate(self.layers):
             self.register_buffer(f"weight_keep_{l}", torch.ones(layer.weight.shape, dtype=torch.bool))
-        self._sorted: tuple[Tensor, Tensor | None, MaskedGraph] | None = None
 
     def prune(self, weight_keep: list[Tensor]) -> None:
         """Remove the weights not marked; they are 0 from here on."""
@@ -105,18 +169,10 @@ class Net(nn.Module):
 
     @torch.no_grad()
     def zero_pruned(self) -> None:
-        """Write the zeros into the weights themselves, so that what is saved is what is run."""
         for l, layer in enumerate(self.layers):
             layer.weight.mul_(self.get_buffer(f"weight_keep_{l}"))
 
-    def forward(self, x: Tensor | Csr, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """Class scores [N, C] for dense or CSR x; the sorted graph is kept for the next call on the same tensors."""
-        if self._sorted is None or self._sorted[0] is not edge_index or self._sorted[1] is not edge_weight:
-            self._sorted = (edge_index, edge_weight, sort_edges(x.shape[0], edge_index, edge_weight))
-        return self.run(x, self._sorted[2])
-
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        """Class scores on a prepared graph."""
         h: Tensor | Csr = x
         for l, layer in enumerate(self.layers):
             if l > 0:
@@ -151,21 +207,11 @@ def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
 
 def _kept(like: Tensor, p: float) -> Tensor:
     """1 / (1 - p) with probability 1 - p, else 0, of the shape of `like`; p is rounded to 1 / 65536."""
-    steps = round(p * 65536)
+    steps = min(round(p * 65536), 65535)
     count = like.numel()
     bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     kept = bits.view(torch.int16)[:count].view(like.shape) >= steps - 32768
     return kept.to(like.dtype).mul_(65536 / (65536 - steps))
-
-
-def sort_edges(num_nodes: int, edge_index: Tensor, edge_weight: Tensor | None) -> MaskedGraph:
-    """Edges as a PyG user holds them, in any order: self-loops dropped, sorted by receiver."""
-    weight = torch.ones(edge_index.shape[1], device=edge_index.device) if edge_weight is None else edge_weight
-    apart = edge_index[0] != edge_index[1]
-    sender, receiver = edge_index[:, apart]
-    order = torch.argsort(receiver * num_nodes + sender)
-    adjacency = Csr.from_sorted_edges(receiver[order], sender[order], (num_nodes, num_nodes))
-    return MaskedGraph(adjacency, weight[apart][order])
 
 
 def net_for(graph: Graph, architecture: Architecture, dropout: float = 0.0) -> Net:

@@ -102,7 +102,7 @@ def multiply(matrix: Csr, dense: Tensor, value: Tensor | None = None) -> Tensor:
     weights = matrix.value if value is None else value
     if weights is None:
         raise ValueError("this pattern has no values of its own; pass value=")
-    return _Multiply.apply(matrix, weights.to(dense.dtype), dense)  # type: ignore[no-any-return, no-untyped-call]
+    return _Multiply.apply(matrix, weights.to(dense.dtype), dense)
 
 
 def transform(x: "Tensor | Csr", weight: Tensor) -> Tensor:
@@ -127,7 +127,7 @@ class _Multiply(torch.autograd.Function):
         return _bags(matrix.rowptr, matrix.col, value, dense)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator, no-untyped-call]
+    @once_differentiable
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
         value, dense = ctx.saved_tensors  # type: ignore[attr-defined]
         matrix: Csr = ctx.matrix  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from gassip.masks import weight_mask
 from gassip.ops import MaskedGraph
-from gassip.space import Architecture, Layer, drop
+from gassip.space import Architecture, Layer, Layers, drop
 from gassip.sparse import Csr, transform
 
 Path = tuple[int, ...]  # the number of one operation per layer
@@ -37,7 +37,7 @@ class Supernet(nn.Module):
         widths = shape.widths(features, classes)
         heads = [shape.heads] * (len(widths) - 1) + [1]
         self.ops = ops
-        self.layers = nn.ModuleList(Layer(*width, ops, head) for width, head in zip(widths, heads, strict=True))
+        self.layers = Layers(Layer(*width, ops, head) for width, head in zip(widths, heads, strict=True))
         # batch statistics always: running ones of the mixture would not fit a single path
         self.norms = nn.ModuleList(
             nn.BatchNorm1d(width[0], track_running_stats=False) for width in widths[1:] if shape.batch_norm

@@ -1,0 +1,13 @@
+"""`python -m benchmarks`: every benchmark in turn, on the datasets under $GASSIP_DATA; status 1 if a bar is missed."""
+
+from benchmarks import kernels, memory, search
+
+
+def main() -> int:
+    results = [part.main() for part in (kernels, search, memory)]
+    print(f"{sum(results)} of {len(results)} benchmarks met all their bars")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

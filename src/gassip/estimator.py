@@ -1,0 +1,166 @@
+"""GassipClassifier: the method with scikit-learn's habits, over one graph at a time.
+
+A graph is a PyG `Data` or a `Graph`. Its own masks say which nodes are for training, validation and test; where it has
+none a stratified split is drawn by `seed`. Predictions are for all nodes, in the values that y held.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from scipy import sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from torch_geometric.data import Data
+
+from gassip.artefact import inputs_fingerprint
+from gassip.errors import GassipError
+from gassip.graph import Graph, _both_directions, _edges, _features, _numpy, normalize_rows
+from gassip.metrics import METRICS, Metric
+from gassip.metrics import score as metric_score
+from gassip.retrain import predict as class_scores
+from gassip.retrain import retrain
+from gassip.search import search
+from gassip.settings import Gassip, preset
+
+
+class GassipClassifier(ClassifierMixin, BaseEstimator):
+    """Search, then retrain. `settings` is a Gassip, or a mapping of the fields that differ from the preset.
+
+    After `fit`: `found_` (what the search found), `solution_` (the trained net and the sparser graph), `model_` (the
+    net, a plain module), `graph_` (the input), `classes_`, `n_features_in_`.
+    """
+
+    def __init__(
+        self,
+        preset: str = "paper",
+        seed: int = 0,
+        metric: Metric = "accuracy",
+        device: str = "cpu",
+        settings: Gassip | Mapping[str, Any] | None = None,
+    ) -> None:
+        self.preset = preset
+        self.seed = seed
+        self.metric = metric
+        self.device = device
+        self.settings = settings
+
+    def fit(self, data: Data | Graph, y: None = None) -> Self:
+        """Search and retrain on the graph; labels are read from its y."""
+        if y is not None:
+            raise GassipError("labels are read from data.y (-1 where unknown); do not pass y")
+        if self.metric not in METRICS:
+            raise GassipError(f"there is no metric {self.metric!r}; choose one of {', '.join(METRICS)}")
+        plain = data if isinstance(data, Graph) else Graph.from_data(data, seed=self.seed)
+        graph = on_device(plain, self.device)
+        settings = self.settings if isinstance(self.settings, Gassip) else preset(self.preset, graph, self.settings)
+        self.found_ = search(graph, settings, seed=self.seed, metric=self.metric)
+        self.solution_ = retrain(graph, self.found_, seed=self.seed, metric=self.metric)
+        self.graph_ = graph
+        self.model_ = self.solution_.model
+        # a Graph's y counts its classes from 0, a Data's y may hold any numbers
+        own = range(graph.num_classes) if isinstance(data, Graph) else [int(name) for name in graph.class_names]
+        self.classes_ = np.array(own)
+        self.n_features_in_ = graph.num_features
+        return self
+
+    def predict(self, data: Data | Graph | None = None) -> np.ndarray:
+        """The label of every node, [N]; of the training graph where no data is given."""
+        share = self.predict_proba(data)
+        labels: np.ndarray = self.classes_[share.argmax(1)]
+        return labels
+
+    def predict_proba(self, data: Data | Graph | None = None) -> np.ndarray:
+        """The probability of every class in `classes_` for every node, [N, C]."""
+        check_is_fitted(self, "model_")
+        logits = class_scores(self.model_, self._graph(data))
+        share: np.ndarray = torch.softmax(logits.double(), 1).cpu().numpy()
+        return share
+
+    def score(self, data: Data | Graph, mask: "Tensor | np.ndarray | None" = None) -> float:
+        """The metric over the nodes marked in `mask`, the test nodes where it is None."""
+        share = torch.from_numpy(self.predict_proba(data))
+        nodes = self._test_mask(data) if mask is None else _numpy(mask)
+        if nodes.dtype != bool or nodes.shape != (share.shape[0],):
+            raise GassipError(f"mask must hold True/False for each of the {share.shape[0]} nodes")
+        if data.y is None or len(data.y) != share.shape[0]:
+            raise GassipError(f"y must hold one label for each of the {share.shape[0]} nodes, -1 where unknown")
+        y = _numpy(data.y).reshape(-1)
+        nodes = nodes & (y >= 0)
+        if unknown := sorted(set(y[nodes].tolist()) - set(self.classes_.tolist())):
+            raise GassipError(f"y holds label {unknown[0]}, which the training graph did not have")
+        truth = torch.from_numpy(np.searchsorted(self.classes_, y[nodes]))
+        value = metric_score(self.metric, share[torch.from_numpy(nodes)].log(), truth)
+        if value is None:
+            raise GassipError(f"{self.metric} is not defined on these {int(nodes.sum())} nodes")
+        return value
+
+    def _graph(self, data: Data | Graph | None) -> Graph:
+        """The sparser graph where the training graph is meant, else the graph as it is."""
+        if data is None:
+            return self.solution_.graph
+        graph = data if isinstance(data, Graph) else _inputs_of(data, self.graph_.class_names)
+        if graph.num_features != self.n_features_in_:
+            raise GassipError(
+                f"x has {graph.num_features} features; the classifier was fitted on {self.n_features_in_}"
+            )
+        if inputs_fingerprint(graph) == inputs_fingerprint(self.graph_):
+            return self.solution_.graph
+        return on_device(graph, self.device)
+
+    def _test_mask(self, data: Data | Graph) -> np.ndarray:
+        """The data's own; where it has none and is the training graph, the one drawn in `fit`."""
+        mask = data.test_mask if isinstance(data, Graph) else data.get("test_mask")
+        if mask is None and self._graph(data) is self.solution_.graph:
+            mask = self.graph_.test_mask
+        if mask is None:
+            raise GassipError("data has no test_mask; say which nodes to judge by, score(data, mask)")
+        return _numpy(mask).astype(bool)
+
+
+def _inputs_of(data: Data, class_names: Sequence[str]) -> Graph:
+    for key in ("x", "edge_index"):
+        if data.get(key) is None:
+            raise GassipError(f"data.{key} is missing; a prediction needs x and edge_index")
+    return inputs_only(data.x, data.edge_index, edge_weight=data.get("edge_weight"), class_names=class_names)
+
+
+def inputs_only(
+    x: "np.ndarray | Tensor | sp.csr_array",
+    edge_index: "np.ndarray | Tensor",
+    *,
+    edge_weight: "np.ndarray | Tensor | None" = None,
+    class_names: Sequence[str],
+    name: str = "graph",
+    undirected: bool = False,
+    normalize: bool = False,
+) -> Graph:
+    """A graph to predict on: x and edges checked as ever, no label, no split."""
+    features = _features(x)
+    said: list[str] = []
+    weight = None if edge_weight is None else _numpy(edge_weight)
+    edges, weight = _edges(_numpy(edge_index), weight, features.shape[0], said)
+    if undirected:
+        edges, weight = _both_directions(edges, weight)
+    nobody = torch.zeros(features.shape[0], dtype=torch.bool)
+    return Graph(
+        x=normalize_rows(features) if normalize else features,
+        edge_index=torch.from_numpy(edges),
+        y=torch.full((features.shape[0],), -1),
+        train_mask=nobody,
+        val_mask=nobody,
+        test_mask=nobody,
+        class_names=tuple(class_names),
+        edge_weight=None if weight is None else torch.from_numpy(weight),
+        name=name,
+        notes=tuple(said),
+    )
+
+
+def on_device(graph: Graph, device: str) -> Graph:
+    try:
+        return graph.to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise GassipError(f"device {device!r} cannot be used: {str(error).splitlines()[0][:120]}") from error

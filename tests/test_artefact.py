@@ -1,0 +1,215 @@
+import csv
+import hashlib
+import json
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from gassip import artefact
+from gassip.artefact import Run, check_target, open_run, save
+from gassip.errors import GassipError
+from gassip.graph import Graph
+from gassip.retrain import Found, Solution, predict, retrain
+from gassip.search import search
+from gassip.settings import Gassip
+
+SMALL = Gassip(hidden=8, epochs=6, warmup_epochs=2, retrain_epochs=4, edge_rule="budget", retrain_start="rewind")
+Solved = tuple[Graph, Found, Solution]
+
+
+@pytest.fixture(scope="module")
+def solved(make_graph: Callable[..., Graph]) -> Solved:
+    graph = make_graph(nodes=60, edges=200, weighted=True)
+    found = search(graph, SMALL, seed=3)
+    return graph, found, retrain(graph, found, seed=3)
+
+
+@pytest.fixture(scope="module")
+def saved(solved: Solved, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "run"
+    save(folder, *solved, seed=3, preset="paper", retrain_history=[{"epoch": 1, "train_loss": 2.5}])
+    return folder
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "run"))
+
+
+def reseal(folder: Path, **changes: object) -> None:
+    """Change meta.json as someone would who knows how its checksums are made."""
+    meta = json.loads((folder / "meta.json").read_text()) | changes
+    meta["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in artefact.FILES}
+    meta["sha256"] = artefact._meta_digest(meta)
+    (folder / "meta.json").write_text(json.dumps(meta))
+
+
+def test_what_is_opened_computes_the_same_bits(solved: Solved, folder: Path) -> None:
+    graph, _, solution = solved
+    run = open_run(folder)
+    logits = run.model(graph.x, run.edge_index, run.edge_weight)
+    assert torch.equal(logits, predict(solution.model, solution.graph))
+    assert torch.equal(run.masks["test"], graph.test_mask)
+    assert not run.model.training
+
+
+def test_a_retraining_from_the_folder_is_the_one_from_memory(solved: Solved, folder: Path) -> None:
+    graph, found, _ = solved
+    again, before = retrain(graph, open_run(folder).found, seed=9), retrain(graph, found, seed=9)
+    for name, value in before.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[name])
+
+
+def test_found_comes_back_whole(solved: Solved, folder: Path) -> None:
+    _, found, _ = solved
+    opened = open_run(folder).found
+    assert opened.settings == found.settings and opened.architecture == found.architecture
+    assert torch.equal(opened.edge_keep, found.edge_keep) and torch.equal(opened.edge_mask, found.edge_mask)
+    assert opened.history == found.history and opened.seconds == found.seconds
+
+
+def test_meta_holds_what_is_promised(solved: Solved, folder: Path) -> None:
+    graph, found, solution = solved
+    meta = json.loads((folder / "meta.json").read_text(), parse_constant=lambda text: pytest.fail(text))
+    assert meta["schema"] == 1 and meta["preset"] == "paper" and meta["seed"] == 3
+    assert meta["architecture"] == list(found.architecture.ops)
+    assert meta["edges_kept"] == int(found.edge_keep.sum()) < meta["edges_total"] == graph.num_edges
+    assert meta["accuracy"] == solution.accuracy and set(meta["seconds"]) == {"search", "retrain"}
+    assert {"gassip", "torch", "torch_geometric", "numpy", "python"} == set(meta["versions"])
+    assert meta["source"]["kind"] == "memory" and meta["source"]["fingerprint"] == graph.fingerprint
+
+
+def test_a_split_without_nodes_is_null(make_graph: Callable[..., Graph], tmp_path: Path) -> None:
+    whole = make_graph(nodes=30, edges=60)
+    masks = (whole.train_mask.numpy(), whole.val_mask.numpy(), torch.zeros(30, dtype=torch.bool).numpy())
+    graph = Graph.build(whole.x, whole.edge_index, whole.y, masks=masks)
+    found = search(graph, SMALL)
+    meta = save(tmp_path / "run", graph, found, retrain(graph, found))
+    assert meta["accuracy"]["test"] is None
+    assert open_run(tmp_path / "run").meta == meta
+
+
+def test_history_has_one_row_per_epoch(folder: Path) -> None:
+    with (folder / "history.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["phase"], row["epoch"]) for row in rows[-2:]] == [("search", "6"), ("retrain", "1")]
+    assert len(rows) == 7 and rows[0]["val_loss"] == "" and list(rows[0])[-1] == "seconds"
+
+
+def test_the_drawing_is_the_same_each_time(solved: Solved) -> None:
+    history = [{"phase": "search", **row} for row in solved[1].history]
+    drawn = artefact.history_svg(history)
+    assert drawn == artefact.history_svg(history)
+    assert b"<svg" in drawn and b"dc:date" not in drawn
+
+
+@pytest.mark.parametrize("name", ["meta.json", *artefact.FILES])
+def test_a_flipped_byte_is_refused_by_name(folder: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    refused(folder, name)
+
+
+@pytest.mark.parametrize("name", ["meta.json", *artefact.FILES])
+def test_a_missing_or_truncated_file_is_refused_by_name(folder: Path, name: str) -> None:
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[: len(content) // 2])
+    refused(folder, name)
+    (folder / name).unlink()
+    refused(folder, name)
+
+
+def refused(folder: Path, match: str) -> None:
+    with pytest.raises(GassipError, match=match) as caught:
+        open_run(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"schema": NaN}', "[" * 100_000, "\x00", '{"schema": 99}'])
+def test_a_foreign_meta_is_refused(folder: Path, text: str) -> None:
+    (folder / "meta.json").write_text(text)
+    refused(folder, "meta.json")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"features": 10**12},
+        {"nodes": 5},
+        {"edges_total": "many"},
+        {"architecture": ["Exec", "Linear"]},
+        {"architecture": [["Linear"]]},
+        {"architecture": []},
+        {"class_names": ["a"]},
+        {"net": {"hidden": 10**9, "heads": 1, "batch_norm": False, "dropout": 0.5}},
+        {"net": {"hidden": 8, "heads": 3, "batch_norm": False, "dropout": 0.5}},
+        {"settings": {"nonsense": 1}},
+        {"settings": {"epochs": -1}},
+        {"source": {"kind": "file", "path": 7}},
+        {"seconds": {}},
+    ],
+)
+def test_a_hostile_meta_is_refused_though_its_checksums_fit(folder: Path, changes: dict[str, object]) -> None:
+    reseal(folder, **changes)
+    refused(folder, "json|safetensors")
+
+
+def test_edges_outside_the_nodes_are_refused(folder: Path) -> None:
+    tensors = load_file(folder / "graph.safetensors")
+    tensors["edge_index"][0, 0] = 60
+    save_file(tensors, folder / "graph.safetensors")
+    reseal(folder)
+    refused(folder, "graph.safetensors")
+
+
+def test_a_tensor_too_much_is_refused(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors | {"extra": torch.zeros(1)}, folder / "model.safetensors")
+    reseal(folder)
+    refused(folder, "extra")
+
+
+def test_a_pickle_under_a_tensor_files_name_is_refused(folder: Path) -> None:
+    torch.save({"layers.0.weight": torch.zeros(1)}, folder / "model.safetensors")
+    reseal(folder)
+    refused(folder, "model.safetensors")
+
+
+def test_a_folder_that_exists_stays_unless_it_is_a_run_to_overwrite(solved: Solved, folder: Path) -> None:
+    with pytest.raises(GassipError, match="--overwrite"):
+        save(folder, *solved)
+    other = folder.with_name("letters")
+    other.mkdir()
+    (other / "letter.txt").write_text("dear")
+    with pytest.raises(GassipError, match="not the folder of a run"):
+        check_target(other, overwrite=True)
+    assert save(folder, *solved, seed=4, overwrite=True)["seed"] == 4
+    assert sorted(p.name for p in folder.parent.iterdir()) == ["letters", "run"]
+    assert isinstance(open_run(folder), Run)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """The kernel refuses to write more into any one file."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_write_that_fails_leaves_nothing_new_and_the_old_run(solved: Solved, folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    for target, overwrite in ((folder, True), (folder.with_name("second"), False)):
+        with files_of_at_most(2000), pytest.raises(GassipError, match=r"cannot write .*too large"):
+            save(target, *solved, overwrite=overwrite)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == ["run"]

@@ -1,0 +1,129 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from torch_geometric.data import Data
+
+from gassip.errors import GassipError
+from gassip.estimator import GassipClassifier
+from gassip.graph import Graph
+from gassip.settings import Gassip
+
+SMALL = {"hidden": 8, "epochs": 6, "warmup_epochs": 2, "retrain_epochs": 4, "edge_rule": "budget", "edge_share": 0.5}
+VALUES = torch.tensor([10, 20, 40])  # the user's own labels
+
+
+@pytest.fixture(scope="module")
+def data(make_graph: Callable[..., Graph]) -> Data:
+    data = make_graph(nodes=60, edges=200).to_data()
+    data.y = VALUES[data.y]
+    return data
+
+
+@pytest.fixture(scope="module")
+def fitted(data: Data) -> GassipClassifier:
+    return GassipClassifier(seed=1, settings=SMALL).fit(data)
+
+
+def test_fit_returns_self_and_sets_fitted_attributes(data: Data) -> None:
+    classifier = GassipClassifier(settings=SMALL)
+    assert classifier.fit(data) is classifier
+    assert classifier.classes_.tolist() == [10, 20, 40] and classifier.n_features_in_ == 6
+    assert isinstance(classifier.model_, torch.nn.Module)
+    assert classifier.solution_.edges_kept == classifier.found_.edge_keep.sum() < classifier.graph_.num_edges
+    assert is_classifier(classifier)
+
+
+def test_predictions_speak_in_the_users_labels(fitted: GassipClassifier, data: Data) -> None:
+    share = fitted.predict_proba(data)
+    assert share.shape == (60, 3)
+    np.testing.assert_allclose(share.sum(1), 1)
+    assert set(fitted.predict(data).tolist()) <= {10, 20, 40}
+    assert (fitted.predict(data) == np.array([10, 20, 40])[share.argmax(1)]).all()
+
+
+def test_the_training_graph_is_known_again_whatever_its_labels(fitted: GassipClassifier, data: Data) -> None:
+    bare = Data(x=data.x, edge_index=data.edge_index)
+    expected = fitted.predict_proba()
+    assert (fitted.predict_proba(data) == expected).all() and (fitted.predict_proba(bare) == expected).all()
+
+
+def test_another_graph_is_taken_with_its_own_edges(fitted: GassipClassifier, data: Data) -> None:
+    other = Data(x=data.x, edge_index=data.edge_index[:, :-1])
+    logits = fitted.model_(other.x, other.edge_index)
+    np.testing.assert_allclose(fitted.predict_proba(other), torch.softmax(logits.double(), 1).detach(), atol=1e-6)
+
+
+def test_score_is_the_metric_on_the_test_nodes(fitted: GassipClassifier, data: Data) -> None:
+    right = torch.from_numpy(fitted.predict(data)) == data.y
+    assert fitted.score(data) == pytest.approx(float(right[data.test_mask].float().mean()))
+    assert fitted.score(data) == pytest.approx(fitted.solution_.accuracy["test"])
+    assert fitted.score(data, data.train_mask) == pytest.approx(fitted.solution_.accuracy["train"])
+
+
+def test_score_without_masks_uses_the_drawn_ones(data: Data) -> None:
+    bare = Data(x=data.x, edge_index=data.edge_index, y=data.y)
+    classifier = GassipClassifier(settings=SMALL, seed=2).fit(bare)
+    assert classifier.score(bare) == pytest.approx(classifier.solution_.accuracy["test"])
+    other = Data(x=data.x, edge_index=data.edge_index[:, :-1], y=data.y)
+    with pytest.raises(GassipError, match="no test_mask"):
+        classifier.score(other)
+
+
+def test_score_on_a_graph_that_lacks_a_class(fitted: GassipClassifier, data: Data) -> None:
+    # classes are matched by value: 40 alone must not be taken for the first class
+    nodes = torch.arange(60)
+    only = Data(x=data.x, edge_index=data.edge_index, y=torch.where(data.y == 40, 40, -1))
+    share = (torch.from_numpy(fitted.predict(data)) == 40)[data.y == 40].float().mean()
+    assert fitted.score(only, nodes >= 0) == pytest.approx(float(share))
+    only.y[0] = 99
+    with pytest.raises(GassipError, match="label 99"):
+        fitted.score(only, nodes >= 0)
+
+
+def test_a_graph_serves_as_well_as_data(make_graph: Callable[..., Graph], fitted: GassipClassifier) -> None:
+    graph = make_graph(nodes=60, edges=200)
+    classifier = GassipClassifier(seed=1, settings=Gassip(**SMALL)).fit(graph)  # type: ignore[arg-type]
+    assert classifier.classes_.tolist() == [0, 1, 2]
+    assert (classifier.predict_proba(graph) == fitted.predict_proba()).all()  # equal seeds, equal bits
+    assert classifier.score(graph) == pytest.approx(classifier.solution_.accuracy["test"])
+
+
+def test_sklearn_habits(fitted: GassipClassifier) -> None:
+    parameters = fitted.get_params()
+    assert parameters["seed"] == 1 and parameters["settings"] == SMALL
+    assert set(parameters) == {"preset", "seed", "metric", "device", "settings"}
+    other = clone(fitted).set_params(seed=7)
+    assert other.seed == 7 and fitted.seed == 1
+    with pytest.raises(NotFittedError):
+        other.predict()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"metric": "loss"}, "no metric 'loss'"),
+        ({"preset": "paperr"}, "no preset"),
+        ({"device": "abacus"}, "device 'abacus'"),
+        ({"settings": {"hiden": 3}}, "no setting 'hiden'"),
+    ],
+)
+def test_wrong_parameters_are_named(data: Data, parameters: dict[str, object], match: str) -> None:
+    with pytest.raises(GassipError, match=match):
+        GassipClassifier(**parameters).fit(data)  # type: ignore[arg-type]
+
+
+def test_wrong_input_is_named(fitted: GassipClassifier, data: Data) -> None:
+    with pytest.raises(GassipError, match=r"x has 5 features; .* 6"):
+        fitted.predict(Data(x=data.x[:, :5], edge_index=data.edge_index))
+    with pytest.raises(GassipError, match="edge_index is missing"):
+        fitted.predict(Data(x=data.x))
+    with pytest.raises(GassipError, match="1-based"):
+        fitted.predict(Data(x=data.x, edge_index=torch.tensor([[1], [60]])))
+    with pytest.raises(GassipError, match="mask must hold"):
+        fitted.score(data, torch.ones(3, dtype=torch.bool))
+    with pytest.raises(GassipError, match=r"data\.y"):
+        fitted.fit(data, data.y)

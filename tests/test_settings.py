@@ -1,0 +1,169 @@
+import json
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gassip.settings
+from gassip.errors import GassipError
+from gassip.graph import Graph
+from gassip.settings import Gassip, preset, read_settings, with_overrides
+
+SOURCE = Path(gassip.settings.__file__).parent
+
+
+def ring(nodes: int) -> Graph:
+    """A directed ring: the cheapest graph of a given size."""
+    index = np.arange(nodes)
+    split = index % 4
+    return Graph.build(
+        np.ones((nodes, 1)),
+        np.stack([index, (index + 1) % nodes]),
+        index // 4 % 2,
+        masks=(split < 2, split == 2, split == 3),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("layers", v) for v in (0, -1, 2.5, "2", True)),
+        *(("hidden", v) for v in (0, None)),
+        *(("heads", v) for v in (0, 3, 128)),  # 3 and 128 do not divide 64
+        *(("dropout", v) for v in (-0.1, 1.0, 1.5, "0.5", float("nan"), float("inf"))),
+        ("retrain_dropout", 1.0),
+        *(("epochs", v) for v in (0, 10.0)),
+        ("warmup_epochs", -1),
+        *(("prune", v) for v in (1, "yes", None)),
+        *(("curriculum", v) for v in (0, "off")),
+        *((name, -1e-3) for name in ("lr_weight", "lr_score", "lr_edge", "lr_alpha", "retrain_lr")),
+        *((name, -1.0) for name in ("weight_decay", "retrain_weight_decay", "score_std", "score_sparsity")),
+        *((name, -1.0) for name in ("lambda1", "lambda2", "beta", "alpha_start", "update_eps")),
+        *((name, 0.0) for name in ("weight_gain", "update_clamp", "weight_share", "edge_share")),
+        *((name, 1.1) for name in ("weight_share", "edge_share")),
+        ("sampled_paths", -1),
+        ("num_archs", 0),
+        ("retrain_epochs", 0),
+        *(("score_mean", v) for v in (float("nan"), "low", True)),
+        *((name, float("nan")) for name in ("edge_start", "threshold_start")),
+        *((f.name, "other") for f in fields(Gassip) if "Literal" in str(f.type)),
+        ("edge_rule", ["paper"]),
+        *(("ops", v) for v in ((), ("GCNConv", "GCNConv"), ("GCN",), "GCNConv", 5, None, (["GCNConv"],), (1,))),
+    ],
+)
+def test_bad_values_name_the_field(name: str, value: Any) -> None:
+    with pytest.raises(GassipError, match=rf"^{name}\b"):
+        Gassip(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("warmup_epochs", 0),
+        ("sampled_paths", 0),
+        ("dropout", 0),  # a whole number may stand for a fraction
+        ("weight_share", 1),
+        ("edge_share", 1.0),
+        ("beta", 0.0),
+        ("update_clamp", float("inf")),
+        ("num_archs", 1000),
+        ("ops", ["Linear", "GATConv"]),
+    ],
+)
+def test_borders_that_are_allowed(name: str, value: Any) -> None:
+    found = getattr(Gassip(**{name: value}), name)
+    assert found == (tuple(value) if name == "ops" else value)
+
+
+def test_the_message_says_what_to_choose() -> None:
+    with pytest.raises(GassipError, match="edge_rule is 'best'; choose one of paper, half, budget"):
+        Gassip(edge_rule="best")  # type: ignore[arg-type]
+    with pytest.raises(GassipError, match=r"dropout is 1\.0; it must be at least 0 and below 1"):
+        Gassip(dropout=1.0)
+    with pytest.raises(GassipError, match="heads is 3, which does not divide hidden = 64"):
+        Gassip(heads=3, hidden=64)
+
+
+def test_what_the_paper_prints() -> None:
+    stated = Gassip()
+    assert (stated.epochs, stated.warmup_epochs, stated.num_archs, stated.layers) == (250, 10, 2, 2)
+    assert (stated.lambda1, stated.lambda2, stated.beta) == (1.0, 1.0, 0.001)
+    assert stated.ops == ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
+    assert stated.prune and stated.sparsify and stated.curriculum
+
+
+def test_settings_are_a_value() -> None:
+    assert Gassip() == Gassip() != Gassip(hidden=8)
+    assert hash(Gassip()) == hash(Gassip())
+    with pytest.raises(AttributeError):
+        Gassip().hidden = 8  # type: ignore[misc]
+
+
+def test_every_field_has_help() -> None:
+    assert all(f.metadata["help"] for f in fields(Gassip))
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Gassip)])
+def test_every_setting_is_read(name: str) -> None:
+    """A setting that nothing reads is a promise nobody keeps; settings.py only checks them."""
+    readers = [p for p in SOURCE.rglob("*.py") if p.name != "settings.py"]
+    assert any(re.search(rf"\bsettings\.{name}\b", p.read_text(encoding="utf-8")) for p in readers)
+
+
+def test_preset_of_a_small_graph() -> None:
+    assert preset("paper", ring(40)) == Gassip()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "layers", "wide"), [(29_999, 2, True), (30_000, 2, False), (99_999, 2, False), (100_000, 3, False)]
+)
+def test_preset_follows_the_size(nodes: int, layers: int, wide: bool) -> None:
+    found = preset("paper", ring(nodes))
+    assert found.layers == layers
+    assert found.batch_norm is not wide
+    assert ("SAGEConv" in found.ops) is wide and len(found.ops) == (5 if wide else 4)
+
+
+def test_overrides_win_over_the_preset() -> None:
+    found = preset("paper", ring(30_000), {"batch_norm": False, "hidden": 16})
+    assert not found.batch_norm and found.hidden == 16
+    with pytest.raises(GassipError, match=r"^hidden is 0"):
+        preset("paper", ring(40), {"hidden": 0})
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(GassipError, match=r"no preset 'papr'; choose one of .*paper"):
+        preset("papr", ring(40))
+    with pytest.raises(GassipError, match="no setting 'lamda1'"):
+        with_overrides(Gassip(), {"lamda1": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("a.toml", 'hidden = 16\nbeta = 0.01\nops = ["Linear", "GCNConv"]\nprune = false\n'),
+        ("a.json", json.dumps({"hidden": 16, "beta": 0.01, "ops": ["Linear", "GCNConv"], "prune": False})),
+    ],
+)
+def test_settings_from_a_file(tmp_path: Path, file: str, text: str) -> None:
+    (tmp_path / file).write_text(text, encoding="utf-8")
+    found = with_overrides(Gassip(), read_settings(tmp_path / file))
+    assert found == replace(Gassip(), hidden=16, beta=0.01, ops=("Linear", "GCNConv"), prune=False)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("a.toml", b"hidden = "), ("a.json", b"{"), ("b.json", b"[1, 2]"), ("c.toml", b"\xff\xfe")],
+)
+def test_bad_files_are_named(tmp_path: Path, file: str, content: bytes) -> None:
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(GassipError, match=re.escape(file)):
+        read_settings(tmp_path / file)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(GassipError, match=r"none\.toml"):
+        read_settings(tmp_path / "none.toml")
