@@ -170,7 +170,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def to_json(value: object) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
 def inputs_fingerprint(graph: Graph) -> str:

@@ -6,6 +6,7 @@ progress to stderr.
 """
 
 import argparse
+import io
 import json
 import os
 import shlex
@@ -32,6 +33,9 @@ Row = Mapping[str, float | str]
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # an ASCII terminal shows ? for ‖
+            stream.reconfigure(errors="replace")
     parser = build_parser(with_settings=given[:1] == ["search"])
     if not given:
         parser.print_help(sys.stderr)
@@ -492,7 +496,6 @@ def predict(args: argparse.Namespace) -> int:
 
 def _labels_csv(ids: Sequence[str], names: Sequence[str], share: Sequence[float]) -> str:
     import csv
-    import io
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -607,7 +610,7 @@ def datasets(args: argparse.Namespace) -> int:
         about = f"{entry.description}; split {entry.split}"
         known.append({"name": name, "available": where, **sizes, "about": about})
     if args.json:
-        print(json.dumps({"datasets": known}, ensure_ascii=False))
+        print(json.dumps({"datasets": known}))
         return 0
     print(f"{'name':16}{'files':10}{'nodes':>8}{'edges':>11}{'features':>10}{'classes':>9}")
     for own in known:

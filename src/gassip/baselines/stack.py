@@ -1,0 +1,52 @@
+"""The same operation in every layer: what GCN, SAGE, ARMA and MLP are.
+
+    h_l = o(dropout(ReLU(h_{l-1}))),   trained by Adam on the training nodes
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.retrain import Found, Solution, solve
+from gassip.space import Architecture, Net, net_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stack:
+    """Settings of a hand-made net; a subclass names its operation."""
+
+    op: ClassVar[str]
+
+    layers: int = 2
+    hidden: int = 64
+    dropout: float = 0.5
+    batch_norm: bool = False
+    epochs: int = 300
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+
+    def net(self, graph: Graph) -> Net:
+        shape = Architecture(ops=(self.op,) * self.layers, hidden=self.hidden, batch_norm=self.batch_norm)
+        return net_for(graph, shape, self.dropout)
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        return solve(
+            graph,
+            lambda: self.net(graph),
+            epochs=self.epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            seed=seed,
+            metric=metric,
+            on_epoch=on_epoch,
+        )
