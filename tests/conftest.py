@@ -1,5 +1,6 @@
 """Graphs the tests share: one small enough to work by hand, and a factory of random ones."""
 
+import os
 import warnings
 from collections.abc import Callable
 
@@ -14,6 +15,9 @@ with warnings.catch_warnings():  # importing PyG calls torch.jit.script, which t
     import torch_geometric.nn  # noqa: F401
 
 from gassip.graph import Graph
+
+torch.set_num_threads(1)  # the graphs are small: more threads only wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so in the processes that tests start
 
 hypothesis.settings.register_profile("gassip", deadline=None, max_examples=20, derandomize=True, database=None)
 hypothesis.settings.load_profile("gassip")

@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ import torch
 from torch_geometric.data import Data
 
 import gassip
-from gassip import artefact, checkpoint, cli
+from gassip import artefact, checkpoint, cli, metrics
 from gassip.cli import main
+from gassip.commands import common, evaluate
 from gassip.graph import Graph
 from gassip.settings import Gassip
 
@@ -114,17 +116,17 @@ def test_on_a_terminal_there_is_a_bar(
 
 
 def test_every_setting_is_a_flag(arrays: Arrays) -> None:
-    parser = cli.build_parser(with_settings=True)
+    parser = cli.build_parser()
     text = {"ops": "GCNConv,Linear", "weight_form": "double", "retrain_start": "inherit"}
-    for field in fields(Gassip):
-        flag = "--" + field.name.replace("_", "-")
-        given = [f"--no-{flag[2:]}"] if field.type is bool else [flag, text.get(field.name, str(field.default))]
-        given = [flag, "GCNConv,Linear"] if field.name == "ops" else given
+    for own in fields(Gassip):
+        flag = "--" + own.name.replace("_", "-")
+        given = [f"--no-{flag[2:]}"] if own.type is bool else [flag, text.get(own.name, str(own.default))]
+        given = [flag, "GCNConv,Linear"] if own.name == "ops" else given
         values = vars(parser.parse_args(["search", *given]))
-        assert f"setting.{field.name}" in values
-        expected: object = False if field.type is bool else field.default
-        expected = ("GCNConv", "Linear") if field.name == "ops" else text.get(field.name, expected)
-        assert values[f"setting.{field.name}"] == expected
+        assert f"setting.{own.name}" in values
+        expected: object = False if own.type is bool else own.default
+        expected = ("GCNConv", "Linear") if own.name == "ops" else text.get(own.name, expected)
+        assert values[f"setting.{own.name}"] == expected
 
 
 def test_flags_win_over_the_file_and_the_file_over_the_preset(
@@ -258,10 +260,54 @@ def test_without_arguments_there_is_help(capsys: pytest.CaptureFixture[str]) -> 
         assert done.value.code == 0 and f"example: gassip {command}" in capsys.readouterr().out
 
 
-def test_help_does_without_torch() -> None:
-    code = "import sys; from gassip.cli import build_parser; build_parser(False); sys.exit('torch' in sys.modules)"
-    source = str(Path(cli.__file__).parents[1])
-    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": source}).returncode == 0
+@pytest.mark.parametrize("arguments", [["--help"], ["search", "--help"], ["datasets"]])
+def test_help_and_the_list_do_without_torch(arguments: list[str]) -> None:
+    code = "import sys, gassip.cli\ntry: gassip.cli.main(sys.argv[1:])\nexcept SystemExit: pass\n"
+    code += "sys.exit('torch' in sys.modules)"
+    own = {"PYTHONPATH": str(Path(cli.__file__).parents[1]), "HOME": "/"}
+    done = subprocess.run([sys.executable, "-c", code, *arguments], env=own, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout and not done.stderr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One field of every kind that a method's settings may hold."""
+
+    rate: float = 0.5
+    steps: int | None = None
+    widths: tuple[int, ...] = (8, 4)
+    kind: Literal["a", "b"] = "a"
+    order: Literal[1, 2] = 1
+    deep: bool = True
+    title: str = "none"
+    inner: Gassip = field(default_factory=Gassip)
+
+
+def test_names_kept_beside_torch_are_those_of_the_modules() -> None:
+    assert common.METRICS == metrics.METRICS
+
+
+def test_flags_of_any_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = common.Parser(prog="gassip")
+    common.add_setting_flags(parser, Sample)
+    given = ["--rate", "2", "--steps", "3", "--widths", "1,2", "--kind", "b", "--order", "2", "--no-deep"]
+    values = common.given_settings(parser.parse_args([*given, "--title", "x"]))
+    assert values == {
+        "rate": 2.0,
+        "steps": 3,
+        "widths": (1, 2),
+        "kind": "b",
+        "order": 2,
+        "deep": False,
+        "title": "x",
+    }
+    assert common.given_settings(parser.parse_args([])) == {}
+    assert "--inner" not in parser.format_help() and "(default 8,4)" in parser.format_help()
+    for wrong in (["--widths", "1,x"], ["--order", "3"], ["--steps", "1.5"]):
+        with pytest.raises(SystemExit):
+            parser.parse_args(wrong)
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1 and wrong[0] in err and wrong[1] in err
 
 
 def test_public_names_are_there_and_functions_win_over_modules() -> None:
@@ -291,14 +337,14 @@ def test_a_folder_that_exists_is_kept(ready: Path, capsys: pytest.CaptureFixture
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """As Ctrl-C would, at a line of progress."""
-    real = cli._line
+    real = common._line
 
-    def line(title: str, total: int, row: cli.Row) -> None:
+    def line(title: str, total: int, row: common.Row) -> None:
         if text in f"{title} {row['epoch']}/{total}":
             raise KeyboardInterrupt
         real(title, total, row)
 
-    monkeypatch.setattr(cli, "_line", line)
+    monkeypatch.setattr(common, "_line", line)
 
 
 @pytest.mark.parametrize("moment", ["search 4/5", "retrain 2/3"])
@@ -420,7 +466,7 @@ def test_evaluate_tells_the_spread_of_searches_from_that_of_retrains(
 
 def test_spread_by_hand() -> None:
     # means 2 and 6, deviations √2 and √8; all of 1 3 4 8: mean 4, squares 9 1 0 16, deviation √(26/3)
-    spread = cli.spread([[1.0, 3.0], [4.0, 8.0]])
+    spread = evaluate.spread([[1.0, 3.0], [4.0, 8.0]])
     assert spread["mean"] == 4.0 and spread["std"] == pytest.approx((26 / 3) ** 0.5)
     assert spread["std_searches"] == pytest.approx(8**0.5)
     assert spread["std_retrains"] == pytest.approx((2**0.5 + 8**0.5) / 2)
@@ -484,11 +530,11 @@ def test_csv_folders_keep_their_ids_and_names(arrays: Arrays, capsys: pytest.Cap
 
 
 def test_predict_from_a_pyg_file(ready: Path, arrays: Arrays) -> None:
-    unknown = torch.full((60,), -1)
     edges = torch.from_numpy(arrays["edge_index"])
-    torch.save(Data(x=torch.from_numpy(arrays["x"]), edge_index=edges, y=unknown), "graph.pt")
+    torch.save(Data(x=torch.from_numpy(arrays["x"]), edge_index=edges), "graph.pt")
     assert main(["predict", str(ready / "run"), "--data", "graph.pt", "--out", "labels.csv"]) == 0
-    assert len(labels("labels.csv")) == 60
+    assert main(["predict", str(ready / "run"), "--out", "own.csv"]) == 0
+    assert labels("labels.csv") == labels("own.csv") and len(labels("own.csv")) == 60
 
 
 def test_predict_refuses_what_does_not_fit(ready: Path, arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:
@@ -499,6 +545,8 @@ def test_predict_refuses_what_does_not_fit(ready: Path, arrays: Arrays, capsys: 
     refused(capsys, own, "1-based")
     Path("graph.npz").write_bytes(b"PK")
     refused(capsys, own, "graph.npz")
+    refused(capsys, [*own[:3], "graph.txt", *own[4:]], "graph.txt: no such file or folder")
+    Path("graph.txt").write_text("")
     refused(capsys, [*own[:3], "graph.txt", *own[4:]], "expected a .npz")
     refused(capsys, ["predict", str(ready / "run"), "--out", "no/labels.csv"], "error: no/labels.csv: No such file")
 

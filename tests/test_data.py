@@ -1,6 +1,5 @@
 """Named datasets from their raw files, a user's own files, and what is refused; nothing here needs a network."""
 
-import csv
 import gzip
 import http.server
 import io
@@ -8,6 +7,7 @@ import os
 import pickle
 import random
 import shutil
+import subprocess
 import sys
 import threading
 import zipfile
@@ -17,14 +17,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scipy import sparse as sp
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.io import read_npz
 
-from gassip.data import DATASETS, available, load, read
+from gassip import data
+from gassip.data import DATASETS, available, load, read, read_inputs
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.sparse import Csr
+from test_files import CSR, EDGES, MASKS, NO_X, PLAIN, SPARSE, Hostile, X, Y, write_folder, write_npz
 
 RAW = Path(os.environ.get("GASSIP_DATA") or "no-such-folder")
 
@@ -94,6 +95,12 @@ def test_every_entry_is_listed() -> None:
     assert DATASETS["arxiv-standin"].description.startswith("not ogbn-arxiv")
 
 
+def test_the_list_needs_neither_torch_nor_pyg() -> None:
+    code = "import sys, gassip.data as d; d.available('cora'); sys.exit('torch' in sys.modules)"
+    source = str(Path(data.__file__).parents[1])
+    assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": source, "HOME": "/"}).returncode == 0
+
+
 @has("photo")
 def test_npz_equals_pyg() -> None:
     entry = DATASETS["photo"]
@@ -147,16 +154,6 @@ def test_a_damaged_raw_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("GASSIP_DATA", str(tmp_path))
     with pytest.raises(GassipError, match=r"cora: the files in .* cannot be read .* get them again"):
         load("cora")
-
-
-class Hostile:
-    """Unpickled freely, it makes the file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, tuple[str, str]]:
-        return open, (str(self.path), "w")
 
 
 def test_a_hostile_planetoid_file_is_refused(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,20 +296,6 @@ def test_a_download_that_is_cut_does_not_stay(empty: Path, served: dict[str, byt
 
 # A user's own files
 
-X = np.arange(1.0, 13.0, dtype=np.float32).reshape(6, 2)
-EDGES = np.array([[0, 1, 3], [1, 2, 4]])
-Y = np.array([0, 0, 0, 1, 1, 1])
-MASKS = {f"{split}_mask": np.isin(np.arange(6), at) for split, at in (("train", [0, 3]), ("val", [1]), ("test", [5]))}
-PLAIN: dict[str, np.ndarray] = {"x": X, "edge_index": EDGES, "y": Y, **MASKS}
-SPARSE = sp.csr_array(np.eye(6, 20))
-CSR = {"x_data": SPARSE.data, "x_indices": SPARSE.indices, "x_indptr": SPARSE.indptr, "x_shape": np.array([6, 20])}
-NO_X = {key: value for key, value in PLAIN.items() if key != "x"}
-
-
-def _npz(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
-    np.savez(folder / "mine.npz", **arrays)  # type: ignore[arg-type]
-    return folder / "mine.npz"
-
 
 def _refused(path: Path, *parts: str) -> None:
     """One line, with the path the user gave and each of `parts`."""
@@ -324,9 +307,9 @@ def _refused(path: Path, *parts: str) -> None:
         assert part in message
 
 
-def test_npz(tmp_path: Path) -> None:
+def testwrite_npz(tmp_path: Path) -> None:
     names = np.array(["cat", "dog"])
-    graph = read(_npz(tmp_path, PLAIN | {"edge_weight": np.array([1.0, 2.0, 3.0]), "class_names": names}))
+    graph = read(write_npz(tmp_path, PLAIN | {"edge_weight": np.array([1.0, 2.0, 3.0]), "class_names": names}))
     assert graph.name == "mine" and graph.class_names == ("cat", "dog")
     assert (
         graph.fingerprint
@@ -338,72 +321,26 @@ def test_npz(tmp_path: Path) -> None:
 
 
 def test_npz_sparse(tmp_path: Path) -> None:
-    graph = read(_npz(tmp_path, NO_X | CSR))
+    graph = read(write_npz(tmp_path, NO_X | CSR))
     assert isinstance(graph.x, Csr) and (graph.x.to_scipy() != SPARSE).nnz == 0
 
 
 def test_npz_without_masks_is_split_by_seed(tmp_path: Path) -> None:
-    path = _npz(tmp_path, {"x": X, "edge_index": EDGES, "y": Y})
+    path = write_npz(tmp_path, {"x": X, "edge_index": EDGES, "y": Y})
     assert "seed 4" in read(path, seed=4).notes[0]
 
 
-def test_npz_other_keys_are_not_read(tmp_path: Path) -> None:
-    assert read(_npz(tmp_path, PLAIN | {"notes": np.array([{"any": 1}], dtype=object)})).num_nodes == 6
-
-
-def _csr(**changes: object) -> dict[str, np.ndarray]:
-    return NO_X | CSR | {f"x_{key}": np.array(value) for key, value in changes.items()}
-
-
-BAD_NPZ: dict[str, tuple[dict[str, np.ndarray], str]] = {
-    "no edge_index": ({"x": X, "y": Y}, "edge_index is missing"),
-    "no y": ({"x": X, "edge_index": EDGES}, "y is missing"),
-    "no x": (NO_X, "x is missing"),
-    "some masks": ({key: PLAIN[key] for key in ("x", "edge_index", "y", "val_mask")}, "but not train_mask, test_mask"),
-    "objects": (PLAIN | {"y": np.array([None] * 6, dtype=object)}, "y is damaged or holds Python objects"),
-    "class names are numbers": (PLAIN | {"class_names": np.arange(2)}, "class_names must be a row of texts"),
-    "from the graph": (PLAIN | {"y": Y[:3]}, "y has 3 labels, but x has 6 rows"),
-    "no indices": (NO_X | {"x_data": X}, "x_indices is missing"),
-    "indptr falls": (_csr(indptr=[0, 5, 1, 3, 4, 5, 6]), "x_indptr must rise from 0 to 6 in 6 steps"),
-    "indptr too short": (_csr(indptr=[0, 6]), "x_indptr must rise"),
-    "indptr ends elsewhere": (_csr(indptr=[0, 1, 2, 3, 4, 5, 9]), "x_indptr must rise"),
-    "indptr starts elsewhere": (_csr(indptr=[1, 1, 2, 3, 4, 5, 6]), "x_indptr must rise"),
-    "indptr empty": (_csr(indptr=np.zeros(0, dtype=int)), "x_indptr must rise"),
-    "column too high": (
-        _csr(indices=[0, 1, 2, 3, 4, 10**9]),
-        "x_indices refers to column 1000000000, but there are 20",
-    ),
-    "column negative": (_csr(indices=[0, 1, 2, 3, 4, -1]), "x_indices refers to column -1"),
-    "indices are fractions": (_csr(indices=[0.0, 1, 2, 3, 4, 5]), "x_indices must be a row of whole numbers"),
-    "data too short": (_csr(data=[1.0]), "x_data must hold one number for each of the 6 entries"),
-    "data is text": (_csr(data=["a"] * 6), "x_data must hold one number"),
-    "shape of three": (_csr(shape=[6, 20, 1]), "x_shape must be [rows, columns]"),
-    "shape negative": (_csr(shape=[6, -20]), "x_shape must be [rows, columns]"),
-    "shape huge": (_csr(shape=[6, 2**40]), "x_shape must be [rows, columns]"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_NPZ)
-def test_bad_npz(case: str, tmp_path: Path) -> None:
-    arrays, message = BAD_NPZ[case]
-    _refused(_npz(tmp_path, arrays), message)
-
-
-def test_not_an_npz(tmp_path: Path) -> None:
-    path = tmp_path / "mine.npz"
-    for content in (b"", b"hello", pickle.dumps(Hostile(tmp_path / "made")), pickle.dumps({"x": 1})):
-        path.write_bytes(content)
-        _refused(path, "not an npz archive")
-    assert not (tmp_path / "made").exists()
-    with path.open("wb") as file:
-        np.save(file, X)
-    _refused(path, "one bare array")
-
-
 def test_other_paths(tmp_path: Path) -> None:
-    _refused(tmp_path / "none.npz", "no such file or folder")
+    _refused(tmp_path / "none.pt", "no such file or folder")
     (tmp_path / "mine.mat").write_text("")
     _refused(tmp_path / "mine.mat", "expected a .npz file, a .pt file or a folder that holds nodes.csv and edges.csv")
+
+
+def test_what_the_graph_refuses_names_the_file(tmp_path: Path) -> None:
+    _refused(write_npz(tmp_path, PLAIN | {"y": Y[:3]}), "y has 3 labels, but x has 6 rows")
+    _refused(write_folder(tmp_path, edges="source,target\n"), "the graph has no edges")
+    alike = "id,label,a\nx,c,1\ny,c,2\n"
+    _refused(write_folder(tmp_path, alike, "source,target\nx,y\n"), "a classifier needs at least two")
 
 
 # .pt
@@ -478,89 +415,46 @@ def test_bad_pt(case: str, tmp_path: Path) -> None:
 
 # A folder of CSV
 
-NODES = """id,age,label,split,height
-anna,1,cat,train,0.5
-"b, c",2,dog,train,-1e3
-ß,3,cat,val,7
-d,4,,,8
-e,5,10,train,9
-f,6,9,test,9
-g,6,9,train,9
-"""
-LINKS = 'source,target\nanna,"b, c"\nß,d\ne,anna\n'
-
-
-def _folder(folder: Path, nodes: str | bytes | None = NODES, edges: str | bytes | None = LINKS) -> Path:
-    for name, content in (("nodes.csv", nodes), ("edges.csv", edges)):
-        if content is not None:
-            (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return folder
-
 
 def test_csv(tmp_path: Path) -> None:
-    graph = read(_folder(tmp_path))
-    assert graph.class_names == ("9", "10", "cat", "dog")  # numbers by value, then texts
+    graph = read(write_folder(tmp_path))
+    assert graph.name == tmp_path.name and graph.class_names == ("9", "10", "cat", "dog")
     assert graph.y.tolist() == [2, 3, 2, -1, 1, 0, 0]
-    assert isinstance(graph.x, torch.Tensor) and graph.x[:2].tolist() == [[1.0, 0.5], [2.0, -1000.0]]
     assert graph.edge_index.tolist() == [[4, 0, 2], [0, 1, 3]]
-    assert graph.train_mask.tolist() == [True, True, False, False, True, False, True]
     assert graph.val_mask.nonzero().tolist() == [[2]] and graph.test_mask.nonzero().tolist() == [[5]]
-    assert graph.edge_weight is None
-
-
-def test_csv_as_spreadsheets_write_it(tmp_path: Path) -> None:
-    weighted = LINKS.replace("\n", ",0.5\n").replace("target,0.5", "target,weight")
-    plain = read(_folder(tmp_path, NODES, weighted))
-    windows = [b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode() + b"\r\n" for text in (NODES, weighted)]
-    assert read(_folder(tmp_path, *windows)).fingerprint == plain.fingerprint
-    assert plain.weight.tolist() == [0.5] * 3
 
 
 def test_csv_without_split(tmp_path: Path) -> None:
     nodes = "id,label,a\n" + "".join(f"{node},{'ab'[node % 2]},{node}\n" for node in range(12))
-    graph = read(_folder(tmp_path, nodes, "source,target\n0,1\n"), seed=2)
+    graph = read(write_folder(tmp_path, nodes, "source,target\n0,1\n"), seed=2)
     assert "seed 2" in graph.notes[0]
     none = nodes.replace(",a\n", ",a,split\n", 1).replace("\n", ",\n").replace("split,", "split")
-    assert read(_folder(tmp_path, none, "source,target\n0,1\n"), seed=2).fingerprint == graph.fingerprint
+    assert read(write_folder(tmp_path, none, "source,target\n0,1\n"), seed=2).fingerprint == graph.fingerprint
 
 
-BAD_CSV: dict[str, tuple[str | bytes | None, str | bytes | None, str]] = {
-    "not a number": (NODES.replace("d,4", "d,abc"), LINKS, "nodes.csv line 5: column age holds 'abc', not a number"),
-    "empty cell": (NODES.replace("d,4", "d,"), LINKS, "nodes.csv line 5: column age holds '', not a number"),
-    "NaN": (NODES.replace("d,4", "d,nan"), LINKS, "nodes.csv line 5: column age holds 'nan'"),
-    "beyond float32": (NODES.replace(",7", ",1e99"), LINKS, "nodes.csv line 4: column height holds '1e99'"),
-    "id twice": (NODES.replace("d,4", "anna,4"), LINKS, "nodes.csv line 5: id 'anna' was given before"),
-    "unknown split": (NODES.replace("val", "dev"), LINKS, "nodes.csv line 4: column split holds 'dev', not train, val"),
-    "too few cells": (NODES.replace("d,4,", "d,"), LINKS, "nodes.csv line 5: 4 cells, but the header names 5 columns"),
-    "no id": (NODES.replace("id,", "name,"), LINKS, "nodes.csv has no column id; its header is 'name,age,label"),
-    "no label": (NODES.replace("label", "class"), LINKS, "nodes.csv has no column label"),
-    "column twice": (NODES.replace("height", "age"), LINKS, "nodes.csv has two columns 'age'"),
-    "no feature": ("id,label\na,b\n", LINKS, "nodes.csv has no feature column"),
-    "no rows": ("id,label,a\n", LINKS, "nodes.csv has a header but no rows"),
-    "empty nodes": ("", LINKS, "nodes.csv is empty"),
-    "empty edges": (NODES, b"", "edges.csv is empty"),
-    "no nodes.csv": (None, LINKS, "nodes.csv is missing; the folder must hold nodes.csv and edges.csv"),
-    "no edges.csv": (NODES, None, "edges.csv is missing"),
-    "no edge": (NODES, "source,target\n", "the graph has no edges"),
-    "unknown source": (NODES, LINKS.replace("ß", "x9"), "edges.csv line 3: source 'x9' is not an id in nodes.csv"),
-    "unknown target": (NODES, LINKS.replace(",d", ", d"), "edges.csv line 3: target ' d' is not an id"),
-    "no target": (NODES, "source,weight\nanna,1\n", "edges.csv has no column target"),
-    "bad weight": (
-        NODES,
-        "source,target,weight\nanna,d,x\n",
-        "edges.csv line 2: column weight holds 'x', not a number",
-    ),
-    "latin-1": (NODES.encode("latin-1"), LINKS, "nodes.csv is not UTF-8 text"),
-    "open quote": (NODES, LINKS + '"anna,d\n', "edges.csv line 5: unexpected end of data"),
-    "long cell": (NODES, LINKS + "a" * (csv.field_size_limit() + 1), "edges.csv line 5: field larger than field limit"),
-    "one class": ("id,label,a\nx,c,1\ny,c,2\n", "source,target\nx,y\n", "a classifier needs at least two"),
-}
+# Inputs alone
 
 
-@pytest.mark.parametrize("case", BAD_CSV)
-def test_bad_csv(case: str, tmp_path: Path) -> None:
-    nodes, edges, message = BAD_CSV[case]
-    _refused(_folder(tmp_path, nodes, edges), message)
+def test_inputs_of_every_kind_of_file(tmp_path: Path) -> None:
+    bare = {"x": X, "edge_index": EDGES, "edge_weight": np.array([1.0, 2.0, 3.0], dtype=np.float32)}
+    torch.save(Data(**{key: torch.from_numpy(value) for key, value in bare.items()}), tmp_path / "mine.pt")
+    for path in (tmp_path / "mine.pt", write_npz(tmp_path, bare)):
+        parts = read_inputs(path)
+        assert parts.y is None and parts.masks is None and parts.node_ids() == tuple("012345")
+        for name, given in bare.items():
+            assert np.array_equal(getattr(parts, name), given)
+    assert read_inputs(write_folder(tmp_path)).node_ids()[:3] == ("anna", "b, c", "ß")
+
+
+def test_inputs_of_pt_pass_over_labels(tmp_path: Path) -> None:
+    torch.save(_data().to_dict() | {"y": "unknown", "val_mask": None}, tmp_path / "mine.pt")
+    parts = read_inputs(tmp_path / "mine.pt")
+    assert parts.y is None and parts.masks is None and np.array_equal(parts.x, X)
+    torch.save({"x": torch.from_numpy(X)}, tmp_path / "mine.pt")
+    with pytest.raises(GassipError, match=r"mine.pt: edge_index is missing; a graph needs x and edge_index$"):
+        read_inputs(tmp_path / "mine.pt")
+    with pytest.raises(GassipError, match=r"none.pt: no such file or folder$"):
+        read_inputs(tmp_path / "none.pt")
 
 
 # Damage at random
@@ -583,8 +477,8 @@ def _damaged(content: bytes, rng: random.Random) -> bytes:
 
 @pytest.mark.parametrize("file", ["mine.npz", "packed.npz", "mine.pt", "sparse.pt", "old.pt", "nodes.csv", "edges.csv"])
 def test_damaged_files_end_in_one_line(file: str, tmp_path: Path) -> None:
-    _folder(tmp_path)
-    _npz(tmp_path, PLAIN)
+    write_folder(tmp_path)
+    write_npz(tmp_path, PLAIN)
     np.savez_compressed(tmp_path / "packed.npz", **NO_X, **CSR)  # type: ignore[arg-type]
     torch.save(_data(), tmp_path / "mine.pt")
     torch.save(_data().to_dict() | {"x": torch.eye(6, 20).to_sparse()}, tmp_path / "sparse.pt")

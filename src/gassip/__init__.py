@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from gassip.artefact import open_run as open_run
     from gassip.artefact import save as save
+    from gassip.budget import Budget as Budget
+    from gassip.budget import fit_budget as fit_budget
     from gassip.data import load as load
     from gassip.data import read as read
     from gassip.errors import GassipError as GassipError
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
     from gassip.search import search as search
     from gassip.settings import Gassip as Gassip
     from gassip.settings import preset as preset
+    from gassip.shrink import shrink as shrink
     from gassip.space import Net as Net
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "Budget": "budget",
     "Found": "retrain",
     "Gassip": "settings",
     "GassipClassifier": "estimator",
@@ -31,6 +35,7 @@ _HOME = {
     "Graph": "graph",
     "Net": "space",
     "Solution": "retrain",
+    "fit_budget": "budget",
     "load": "data",
     "open_run": "artefact",
     "preset": "settings",
@@ -38,6 +43,7 @@ _HOME = {
     "retrain": "retrain",
     "save": "artefact",
     "search": "search",
+    "shrink": "shrink",
 }
 
 __all__ = ["__version__", *_HOME]

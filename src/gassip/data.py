@@ -2,7 +2,8 @@
 
 Raw files of a named dataset are looked for under $GASSIP_DATA, in PyG's and OGB's own layout, which is only ever read;
 then in the cache ($GASSIP_CACHE or ~/.cache/gassip), into which PyG's and OGB's own downloads go. No file is trusted:
-what a reader cannot make sense of ends in one line, and nothing a file holds is executed.
+what a reader cannot make sense of ends in one line, and nothing a file holds is executed. torch and PyG, slow to come,
+are imported by the functions that use them: the list of datasets needs neither.
 """
 
 import csv
@@ -22,54 +23,20 @@ from functools import partial
 from importlib import resources
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from scipy import sparse as sp
-from torch import Tensor
-from torch_geometric.data import Data, download_url
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
-from torch_geometric.data.storage import GlobalStorage
-from torch_geometric.datasets import Actor, Amazon, Coauthor, Planetoid
-from torch_geometric.io import read_planetoid_data
 
+from gassip import files
 from gassip.errors import GassipError
-from gassip.graph import SPLITS, Graph
+from gassip.files import MASKS, Parts
 
-Array = np.ndarray | Tensor
-MASKS = tuple(f"{split}_mask" for split in SPLITS)
-SPARSE_X = ("x_data", "x_indices", "x_indptr", "x_shape")
-NPZ_KEYS = ("x", *SPARSE_X, "edge_index", "y", *MASKS, "edge_weight", "class_names")
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from gassip.graph import Graph
+
 TIMEOUT = 30.0  # seconds without an answer after which a download is given up
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """What a reader found, not yet checked."""
-
-    x: Array | sp.csr_array
-    edge_index: Array
-    y: Array
-    masks: tuple[Array, ...] | None = None
-    edge_weight: Array | None = None
-    class_names: tuple[str, ...] | None = None
-    undirected: bool = False  # whatever the file stores
-    notes: tuple[str, ...] = ()
-
-    def graph(self, *, name: str, seed: int, undirected: bool, normalize: bool) -> Graph:
-        return Graph.build(
-            self.x,
-            self.edge_index,
-            self.y,
-            masks=self.masks,
-            edge_weight=self.edge_weight,
-            class_names=self.class_names,
-            name=name,
-            seed=seed,
-            undirected=undirected or self.undirected,
-            normalize=normalize,
-            notes=self.notes,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +56,7 @@ class Dataset:
     normalize: bool = False
 
 
-def load(name: str, *, seed: int = 0, undirected: bool = False, normalize: bool | None = None) -> Graph:
+def load(name: str, *, seed: int = 0, undirected: bool = False, normalize: bool | None = None) -> "Graph":
     """A dataset by its name in DATASETS.
 
     `seed` draws the split where none is fixed; `normalize=None` divides rows by their sums where that is usual.
@@ -102,7 +69,7 @@ def load(name: str, *, seed: int = 0, undirected: bool = False, normalize: bool 
     folder = _find(entry) or _download(name, entry)
     parts = _parse(name, entry, folder, seed)
     wanted = entry.normalize if normalize is None else normalize
-    return parts.graph(name=name, seed=seed, undirected=undirected, normalize=wanted)
+    return _build(parts, name=name, seed=seed, undirected=undirected, normalize=wanted)
 
 
 def available(name: str) -> bool:
@@ -110,25 +77,41 @@ def available(name: str) -> bool:
     return _find(DATASETS[name]) is not None
 
 
-def read(path: str | Path, *, seed: int = 0, undirected: bool = False, normalize: bool = False) -> Graph:
+def read(path: str | Path, *, seed: int = 0, undirected: bool = False, normalize: bool = False) -> "Graph":
     """A user's own graph: a .npz, a .pt of PyG, or a folder with nodes.csv and edges.csv."""
-    path = Path(path)
-    try:
-        if path.is_dir():
-            parts = _read_csv(path)
-        elif not path.exists():
-            raise GassipError("no such file or folder")
-        elif path.suffix.lower() == ".npz":
-            parts = _read_npz(path)
-        elif path.suffix.lower() == ".pt":
-            parts = _read_pt(path)
-        else:
-            raise GassipError("expected a .npz file, a .pt file or a folder that holds nodes.csv and edges.csv")
-        return parts.graph(name=path.stem, seed=seed, undirected=undirected, normalize=normalize)
-    except OSError as error:
-        raise GassipError(f"{path}: {error.strerror or error}") from error
-    except GassipError as error:
-        raise GassipError(f"{path}: {error}") from error
+    with files.naming(path):
+        parts = _read_parts(Path(path), labels=True)
+        return _build(parts, name=Path(path).stem, seed=seed, undirected=undirected, normalize=normalize)
+
+
+def read_inputs(path: str | Path) -> Parts:
+    """x, edge_index, edge_weight and ids from any file that `read` takes; labels need not be there and are not read."""
+    with files.naming(path):
+        return _read_parts(Path(path), labels=False)
+
+
+def _read_parts(path: Path, *, labels: bool) -> Parts:
+    ours = path.suffix.lower() == ".pt" and path.exists() and not path.is_dir()
+    return _read_pt(path, labels) if ours else files.read_parts(path, labels=labels)
+
+
+def _build(parts: Parts, *, name: str, seed: int, undirected: bool, normalize: bool) -> "Graph":
+    from gassip.graph import Graph
+
+    assert parts.y is not None, "read with its labels"
+    return Graph.build(
+        parts.x,
+        parts.edge_index,
+        parts.y,
+        masks=parts.masks,
+        edge_weight=parts.edge_weight,
+        class_names=parts.class_names,
+        name=name,
+        seed=seed,
+        undirected=undirected or parts.undirected,
+        normalize=normalize,
+        notes=parts.notes,
+    )
 
 
 # Where the raw files are
@@ -181,22 +164,39 @@ def _download(name: str, entry: Dataset) -> Path:
     return target
 
 
-def _fetch_planetoid(folder: Path, files: tuple[str, ...]) -> None:
-    for file in files:
+def _fetch_planetoid(folder: Path, wanted: tuple[str, ...]) -> None:
+    from torch_geometric.data import download_url
+    from torch_geometric.datasets import Planetoid
+
+    for file in wanted:
         download_url(f"{Planetoid.url}/{file}", str(folder))
 
 
-def _fetch_npz(base: str, folder: Path, files: tuple[str, ...]) -> None:
-    for file in files:
-        download_url(base + file, str(folder))
+def _fetch_coauthor(folder: Path, wanted: tuple[str, ...]) -> None:
+    from torch_geometric.data import download_url
+    from torch_geometric.datasets import Coauthor
+
+    for file in wanted:
+        download_url(Coauthor.url + file, str(folder))
 
 
-def _fetch_actor(folder: Path, files: tuple[str, ...]) -> None:
-    for file in files:
+def _fetch_amazon(folder: Path, wanted: tuple[str, ...]) -> None:
+    from torch_geometric.data import download_url
+    from torch_geometric.datasets import Amazon
+
+    for file in wanted:
+        download_url(Amazon.url + file, str(folder))
+
+
+def _fetch_actor(folder: Path, wanted: tuple[str, ...]) -> None:
+    from torch_geometric.data import download_url
+    from torch_geometric.datasets import Actor
+
+    for file in wanted:
         download_url(f"{Actor.url}/{'new_data/film' if file.endswith('.txt') else 'splits'}/{file}", str(folder))
 
 
-def _fetch_ogb(folder: Path, files: tuple[str, ...]) -> None:
+def _fetch_ogb(folder: Path, wanted: tuple[str, ...]) -> None:
     """OGB's own address and download; not its dataset class, which goes on to write and read pickles."""
     try:
         from ogb.utils.url import download_url, extract_zip
@@ -206,7 +206,7 @@ def _fetch_ogb(folder: Path, files: tuple[str, ...]) -> None:
         about = {row[""]: row["ogbn-arxiv"] for row in csv.DictReader(master)}
     with redirect_stdout(sys.stderr):
         extract_zip(download_url(about["url"], str(folder)), str(folder))
-    for file in files:
+    for file in wanted:
         (folder / file).parent.mkdir(parents=True, exist_ok=True)
         os.replace(folder / about["download_name"] / file, folder / file)
 
@@ -215,14 +215,16 @@ def _fetch_ogb(folder: Path, files: tuple[str, ...]) -> None:
 
 
 def _planetoid(prefix: str, folder: Path, seed: int) -> Parts:
+    from torch_geometric.io import read_planetoid_data
+
     for file in sorted(folder.glob(f"ind.{prefix}.*")):
         if file.suffix != ".index":
             _refuse_foreign_pickle(file)
     with warnings.catch_warnings():  # the pickles name modules that numpy and scipy have since renamed
         warnings.simplefilter("ignore")
         data = read_planetoid_data(str(folder), prefix)
-    masks = (data.train_mask, data.val_mask, data.test_mask)
-    return Parts(x=data.x, edge_index=data.edge_index, y=data.y, masks=masks)
+    masks = tuple(data[mask].numpy() for mask in MASKS)
+    return Parts(x=data.x.numpy(), edge_index=data.edge_index.numpy(), y=data.y.numpy(), masks=masks)
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -245,8 +247,8 @@ def _refuse_foreign_pickle(path: Path) -> None:
 def _shchur(file: str, folder: Path, seed: int) -> Parts:
     """As PyG's Coauthor and Amazon, but X stays sparse: Physics alone is 1.2 GB when dense."""
     parts = ("data", "indices", "indptr", "shape")
-    arrays = _arrays(folder / file, "labels", *(f"{kind}_{part}" for kind in ("attr", "adj") for part in parts))
-    x, adjacency = _csr(arrays, "attr"), _csr(arrays, "adj").tocoo()
+    arrays = files.arrays(folder / file, "labels", *(f"{kind}_{part}" for kind in ("attr", "adj") for part in parts))
+    x, adjacency = files.csr(arrays, "attr"), files.csr(arrays, "adj").tocoo()
     x.sum_duplicates()
     x.data = (x.data > 0).astype(np.float32)
     edge_index = np.stack([adjacency.row, adjacency.col])
@@ -255,14 +257,15 @@ def _shchur(file: str, folder: Path, seed: int) -> Parts:
 
 def _actor(folder: Path, seed: int) -> Parts:
     """PyG's loader writes beside its raw files, so it is given copies of them."""
+    from torch_geometric.datasets import Actor
+
     with tempfile.TemporaryDirectory() as scratch, redirect_stderr(StringIO()):
         Path(scratch, "raw").mkdir()
         for file in ACTOR_FILES:
             shutil.copyfile(folder / file, Path(scratch, "raw", file))
         data = Actor(scratch)[0]
-    at = seed % 10
-    masks = (data.train_mask[:, at], data.val_mask[:, at], data.test_mask[:, at])
-    return Parts(x=data.x, edge_index=data.edge_index, y=data.y, masks=masks)
+    masks = tuple(data[mask][:, seed % 10].numpy() for mask in MASKS)
+    return Parts(x=data.x.numpy(), edge_index=data.edge_index.numpy(), y=data.y.numpy(), masks=masks)
 
 
 def _ogb(folder: Path, seed: int) -> Parts:
@@ -284,14 +287,14 @@ def _ogb(folder: Path, seed: int) -> Parts:
 
 
 def _arxiv_standin(folder: Path, seed: int) -> Parts:
-    arrays = _arrays(folder / "edges.npz", "edge_index", "y", *MASKS)
-    features = _arrays(folder / "structural-features.npz", "q", "scale")
+    arrays = files.arrays(folder / "edges.npz", "edge_index", "y", *MASKS)
+    features = files.arrays(folder / "structural-features.npz", "q", "scale")
     x = features["q"].astype(np.float32) * (10 * features["scale"])  # rows of norm near 10, as its README advises
     return Parts(
         x=x,
         edge_index=arrays["edge_index"],
         y=arrays["y"],
-        masks=_masks(arrays),
+        masks=files.three_masks(arrays),
         class_names=_arxiv_classes(folder),
     )
 
@@ -307,7 +310,7 @@ def _debian_packages(folder: Path, seed: int) -> Parts:
     One class, tasks, is a single source package and so wholly outside training: its 222 nodes stay, unlabelled.
     """
     masks = tuple(f"src_{mask}" for mask in MASKS)
-    arrays = _arrays(folder / "debian-packages.npz", "x", "edge_index", "y", "class_names", *masks)
+    arrays = files.arrays(folder / "debian-packages.npz", "x", "edge_index", "y", "class_names", *masks)
     y, names = arrays["y"], arrays["class_names"]
     learnt = np.unique(y[arrays["src_train_mask"]])
     return Parts(
@@ -321,84 +324,17 @@ def _debian_packages(folder: Path, seed: int) -> Parts:
 
 
 def _debian(folder: Path, seed: int) -> Parts:
-    return _read_npz(folder / "debian.npz")
+    return files.read_npz(folder / "debian.npz")
 
 
-# A user's own files
+# A user's own .pt; other files are read by gassip.files
 
 
-def _read_npz(path: Path) -> Parts:
-    return _from_arrays(_arrays(path, *NPZ_KEYS))
-
-
-def _arrays(path: Path, *keys: str) -> dict[str, np.ndarray]:
-    """Those of the arrays that the archive has; other keys are not even read."""
-    key, arrays = "", {}
-    with path.open("rb") as file:
-        try:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise GassipError("it holds one bare array; write x, edge_index and y with numpy.savez")
-            for key in keys:
-                if key in archive:
-                    arrays[key] = archive[key]
-        except GassipError:
-            raise
-        except Exception as error:  # numpy, zip and zlib raise a dozen kinds on damaged or foreign bytes
-            what = f"{key} is damaged or holds Python objects" if key else "not an npz archive, or a damaged one"
-            raise GassipError(f"{what}; write plain numbers or texts with numpy.savez") from error
-    return arrays
-
-
-def _from_arrays(arrays: dict[str, np.ndarray]) -> Parts:
-    for key in ("edge_index", "y", "x"):
-        if key not in arrays and not (key == "x" and "x_data" in arrays):
-            raise GassipError(f"{key} is missing; a graph needs edge_index, y and x (or {', '.join(SPARSE_X)})")
-    names = arrays.get("class_names")
-    if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
-        raise GassipError(f"class_names must be a row of texts, not {names.dtype} of shape {list(names.shape)}")
-    return Parts(
-        x=arrays["x"] if "x" in arrays else _csr(arrays, "x"),
-        edge_index=arrays["edge_index"],
-        y=arrays["y"],
-        masks=_masks(arrays),
-        edge_weight=arrays.get("edge_weight"),
-        class_names=None if names is None else tuple(str(name) for name in names),
-    )
-
-
-def _masks(found: dict[str, np.ndarray] | dict[str, Tensor]) -> tuple[Array, ...] | None:
-    given = [mask for mask in MASKS if mask in found]
-    if given and len(given) < 3:
-        missing = ", ".join(mask for mask in MASKS if mask not in found)
-        raise GassipError(f"it has {', '.join(given)} but not {missing}; give all three or none")
-    return (found[MASKS[0]], found[MASKS[1]], found[MASKS[2]]) if given else None
-
-
-def _csr(arrays: dict[str, np.ndarray], prefix: str) -> sp.csr_array:
-    """scipy trusts these four arrays and reads out of bounds where they lie, so they are checked first."""
-    keys = [f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape")]
-    if missing := [key for key in keys if key not in arrays]:
-        raise GassipError(f"{missing[0]} is missing; a sparse {prefix} needs {', '.join(keys)}")
-    data, indices, indptr, shape = (arrays[key] for key in keys)
-    for key, array in zip(keys[1:], (indices, indptr, shape), strict=True):
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise GassipError(f"{key} must be a row of whole numbers, not {array.dtype} of shape {list(array.shape)}")
-    if shape.size != 2 or (shape <= 0).any() or (shape >= 2**31).any():
-        raise GassipError(f"{keys[3]} must be [rows, columns], not {shape.tolist()[:5]}")
-    if data.shape != indices.shape or data.dtype.kind not in "fiub":
-        raise GassipError(f"{keys[0]} must hold one number for each of the {indices.size} entries of {keys[1]}")
-    rises = indptr.size == shape[0] + 1 and indptr[0] == 0 and (indptr[1:] >= indptr[:-1]).all()
-    if not rises or indptr[-1] != indices.size:
-        raise GassipError(f"{keys[2]} must rise from 0 to {indices.size} in {shape[0]} steps, one per row")
-    outside = indices[(indices < 0) | (indices >= shape[1])]
-    if outside.size:
-        raise GassipError(f"{keys[1]} refers to column {outside[0]}, but there are {shape[1]} (0..{shape[1] - 1})")
-    return sp.csr_array((data, indices.astype(np.int64), indptr.astype(np.int64)), shape=(int(shape[0]), int(shape[1])))
-
-
-def _read_pt(path: Path) -> Parts:
+def _read_pt(path: Path, labels: bool) -> Parts:
     """A PyG `Data`, a dict of tensors, or what an InMemoryDataset of one graph saved."""
+    import torch
+    from torch_geometric.data import Data
+
     with path.open("rb") as file:
         try:
             with _only_data_classes(), torch.sparse.check_sparse_tensor_invariants():
@@ -416,34 +352,47 @@ def _read_pt(path: Path) -> Parts:
             raise GassipError(f"{what}; only a PyG Data or a dict of tensors is read") from error
     if not isinstance(found, dict):
         raise GassipError(f"it holds a {type(found).__name__}; only a PyG Data or a dict of tensors is read")
-    return _from_tensors(found)
+    return _from_tensors(found, labels)
 
 
-def _from_tensors(found: dict[str, object]) -> Parts:
-    tensors: dict[str, Tensor] = {}
-    for key in ("x", "edge_index", "y", "edge_weight", *MASKS):
-        value = found.get(key)
-        if value is None and key in ("x", "edge_index", "y"):
-            raise GassipError(f"{key} is missing; a graph needs x, edge_index and y")
-        if value is None:
-            continue
-        if not isinstance(value, Tensor):
-            raise GassipError(f"{key} is a {type(value).__name__}, not a tensor")
-        if value.is_meta or value.is_quantized or value.is_nested:
-            raise GassipError(f"{key} is a tensor without plain values (meta, quantised or nested)")
-        tensors[key] = value
+def _from_tensors(found: dict[str, object], labels: bool) -> Parts:
+    from gassip.graph import to_numpy, to_table
+
+    needed = ("x", "edge_index", "y") if labels else ("x", "edge_index")
+    for key in needed:
+        if found.get(key) is None:
+            raise GassipError(f"{key} is missing; a graph needs {', '.join(needed[:-1])} and {needed[-1]}")
+    optional = ("edge_weight", *MASKS) if labels else ("edge_weight",)
+    tensors = {key: _plain(key, found[key]) for key in (*needed, *optional) if found.get(key) is not None}
+    arrays = {key: to_numpy(tensor) for key, tensor in tensors.items() if key != "x"}
     return Parts(
-        x=tensors["x"],
-        edge_index=tensors["edge_index"],
-        y=tensors["y"],
-        masks=_masks(tensors),
-        edge_weight=tensors.get("edge_weight"),
+        x=to_table(tensors["x"]),
+        edge_index=arrays["edge_index"],
+        y=arrays.get("y"),
+        masks=files.three_masks(arrays),
+        edge_weight=arrays.get("edge_weight"),
     )
+
+
+def _plain(key: str, value: object) -> "Tensor":
+    """The value where it is a tensor whose numbers can be had."""
+    from torch import Tensor
+
+    if not isinstance(value, Tensor):
+        raise GassipError(f"{key} is a {type(value).__name__}, not a tensor")
+    if value.is_meta or value.is_quantized or value.is_nested:
+        raise GassipError(f"{key} is a tensor without plain values (meta, quantised or nested)")
+    return value
 
 
 @contextmanager
 def _only_data_classes() -> Iterator[None]:
     """torch.load may build exactly what a Data is made of; PyG allows the whole process classes that write files."""
+    import torch
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
     before = torch.serialization.get_safe_globals()
     torch.serialization.clear_safe_globals()
     torch.serialization.add_safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage])
@@ -452,114 +401,6 @@ def _only_data_classes() -> Iterator[None]:
     finally:
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(before)
-
-
-def _read_csv(folder: Path) -> Parts:
-    """nodes.csv: id, label, optional split, features; edges.csv: source, target, optional weight."""
-    index, labels, splits, x = _read_nodes(folder / "nodes.csv")
-    edge_index, weight = _read_edges(folder / "edges.csv", index)
-    names = sorted(set(labels) - {""}, key=lambda text: (not text.isdecimal(), len(text) * text.isdecimal(), text))
-    number = {name: at for at, name in enumerate(names)} | {"": -1}
-    split = np.array(splits)
-    return Parts(
-        x=x,
-        edge_index=edge_index,
-        y=np.array([number[label] for label in labels]),
-        masks=(split == "train", split == "val", split == "test") if any(splits) else None,
-        edge_weight=weight,
-        class_names=tuple(names),
-    )
-
-
-def _read_nodes(path: Path) -> tuple[dict[str, int], list[str], list[str], np.ndarray]:
-    """Number by id, labels, splits, features."""
-    header, rows = _table(path, ("id", "label"))
-    columns = [at for at, name in enumerate(header) if name not in ("id", "label", "split")]
-    if not columns:
-        raise GassipError("nodes.csv has no feature column: every column besides id, label and split is one")
-    id_at, label_at = header.index("id"), header.index("label")
-    split_at = header.index("split") if "split" in header else None
-    index: dict[str, int] = {}
-    labels: list[str] = []
-    splits, x = [], []
-    for line, row in rows:
-        if index.setdefault(row[id_at], len(index)) != len(labels):
-            raise GassipError(f"nodes.csv line {line}: id {row[id_at]!r} was given before")
-        split = "" if split_at is None else row[split_at]
-        if split not in ("", *SPLITS):
-            raise GassipError(f"nodes.csv line {line}: column split holds {split!r}, not train, val, test or nothing")
-        labels.append(row[label_at])
-        splits.append(split)
-        x.append(_numbers(row, columns, header, f"nodes.csv line {line}"))
-    if not x:
-        raise GassipError("nodes.csv has a header but no rows")
-    return index, labels, splits, np.stack(x)
-
-
-def _read_edges(path: Path, index: dict[str, int]) -> tuple[np.ndarray, np.ndarray | None]:
-    header, rows = _table(path, ("source", "target"))
-    ends = (header.index("source"), header.index("target"))
-    columns = [header.index("weight")] if "weight" in header else []
-    pairs, weights = [], []
-    for line, row in rows:
-        for at in ends:
-            if row[at] not in index:
-                raise GassipError(f"edges.csv line {line}: {header[at]} {row[at]!r} is not an id in nodes.csv")
-        pairs.append((index[row[ends[0]]], index[row[ends[1]]]))
-        if columns:
-            weights.append(_numbers(row, columns, header, f"edges.csv line {line}"))
-    edge_index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return edge_index, np.concatenate(weights) if weights else None
-
-
-def _table(path: Path, required: tuple[str, ...]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The header, and each row with its line number."""
-    if not path.is_file():
-        raise GassipError(f"{path.name} is missing; the folder must hold nodes.csv and edges.csv")
-    rows = _lines(path)
-    _, header = next(rows, (0, []))
-    if not header:
-        raise GassipError(f"{path.name} is empty")
-    for name in required:
-        if name not in header:
-            raise GassipError(f"{path.name} has no column {name}; its header is {','.join(header)[:200]!r}")
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise GassipError(f"{path.name} has two columns {twice[0]!r}")
-    return header, rows
-
-
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    width = 0
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        try:
-            for row in reader:
-                if row and len(row) != (width := width or len(row)):
-                    what = f"{len(row)} cells, but the header names {width} columns"
-                    raise GassipError(f"{path.name} line {reader.line_num}: {what}")
-                if row:
-                    yield reader.line_num, row
-        except UnicodeDecodeError as error:
-            raise GassipError(f"{path.name} is not UTF-8 text ({error.reason}); save it as UTF-8") from error
-        except csv.Error as error:
-            raise GassipError(f"{path.name} line {reader.line_num}: {error}") from error
-
-
-def _numbers(row: list[str], columns: list[int], header: list[str], where: str) -> np.ndarray:
-    """The cells of `columns` as float32."""
-    with np.errstate(over="ignore"):
-        values = np.array([_number(row[at]) for at in columns]).astype(np.float32)
-    if not np.isfinite(values).all():
-        at = columns[int(np.flatnonzero(~np.isfinite(values))[0])]
-        raise GassipError(f"{where}: column {header[at]} holds {row[at][:40]!r}, not a number")
-    return values
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
 
 
 ACTOR_FILES = (
@@ -631,7 +472,7 @@ DATASETS: dict[str, Dataset] = {
         folder="Coauthor/Physics/raw",
         files=("ms_academic_phy.npz",),
         read=partial(_shchur, "ms_academic_phy.npz"),
-        fetch=partial(_fetch_npz, Coauthor.url),
+        fetch=_fetch_coauthor,
         normalize=True,
     ),
     "coauthor-cs": Dataset(
@@ -644,7 +485,7 @@ DATASETS: dict[str, Dataset] = {
         folder="Coauthor/CS/raw",
         files=("ms_academic_cs.npz",),
         read=partial(_shchur, "ms_academic_cs.npz"),
-        fetch=partial(_fetch_npz, Coauthor.url),
+        fetch=_fetch_coauthor,
         normalize=True,
     ),
     "photo": Dataset(
@@ -657,7 +498,7 @@ DATASETS: dict[str, Dataset] = {
         folder="Amazon/Photo/raw",
         files=("amazon_electronics_photo.npz",),
         read=partial(_shchur, "amazon_electronics_photo.npz"),
-        fetch=partial(_fetch_npz, Amazon.url),
+        fetch=_fetch_amazon,
         normalize=True,
     ),
     "actor": Dataset(

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from scipy import sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -17,7 +16,7 @@ from torch_geometric.data import Data
 
 from gassip.artefact import inputs_fingerprint
 from gassip.errors import GassipError
-from gassip.graph import Graph, _both_directions, _edges, _features, _numpy, normalize_rows
+from gassip.graph import Graph, to_numpy
 from gassip.metrics import METRICS, Metric
 from gassip.metrics import score as metric_score
 from gassip.retrain import predict as class_scores
@@ -82,12 +81,12 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
     def score(self, data: Data | Graph, mask: "Tensor | np.ndarray | None" = None) -> float:
         """The metric over the nodes marked in `mask`, the test nodes where it is None."""
         share = torch.from_numpy(self.predict_proba(data))
-        nodes = self._test_mask(data) if mask is None else _numpy(mask)
+        nodes = self._test_mask(data) if mask is None else to_numpy(mask)
         if nodes.dtype != bool or nodes.shape != (share.shape[0],):
             raise GassipError(f"mask must hold True/False for each of the {share.shape[0]} nodes")
         if data.y is None or len(data.y) != share.shape[0]:
             raise GassipError(f"y must hold one label for each of the {share.shape[0]} nodes, -1 where unknown")
-        y = _numpy(data.y).reshape(-1)
+        y = to_numpy(data.y).reshape(-1)
         nodes = nodes & (y >= 0)
         if unknown := sorted(set(y[nodes].tolist()) - set(self.classes_.tolist())):
             raise GassipError(f"y holds label {unknown[0]}, which the training graph did not have")
@@ -117,46 +116,14 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             mask = self.graph_.test_mask
         if mask is None:
             raise GassipError("data has no test_mask; say which nodes to judge by, score(data, mask)")
-        return _numpy(mask).astype(bool)
+        return to_numpy(mask).astype(bool)
 
 
 def _inputs_of(data: Data, class_names: Sequence[str]) -> Graph:
     for key in ("x", "edge_index"):
         if data.get(key) is None:
             raise GassipError(f"data.{key} is missing; a prediction needs x and edge_index")
-    return inputs_only(data.x, data.edge_index, edge_weight=data.get("edge_weight"), class_names=class_names)
-
-
-def inputs_only(
-    x: "np.ndarray | Tensor | sp.csr_array",
-    edge_index: "np.ndarray | Tensor",
-    *,
-    edge_weight: "np.ndarray | Tensor | None" = None,
-    class_names: Sequence[str],
-    name: str = "graph",
-    undirected: bool = False,
-    normalize: bool = False,
-) -> Graph:
-    """A graph to predict on: x and edges checked as ever, no label, no split."""
-    features = _features(x)
-    said: list[str] = []
-    weight = None if edge_weight is None else _numpy(edge_weight)
-    edges, weight = _edges(_numpy(edge_index), weight, features.shape[0], said)
-    if undirected:
-        edges, weight = _both_directions(edges, weight)
-    nobody = torch.zeros(features.shape[0], dtype=torch.bool)
-    return Graph(
-        x=normalize_rows(features) if normalize else features,
-        edge_index=torch.from_numpy(edges),
-        y=torch.full((features.shape[0],), -1),
-        train_mask=nobody,
-        val_mask=nobody,
-        test_mask=nobody,
-        class_names=tuple(class_names),
-        edge_weight=None if weight is None else torch.from_numpy(weight),
-        name=name,
-        notes=tuple(said),
-    )
+    return Graph.inputs(data.x, data.edge_index, edge_weight=data.get("edge_weight"), class_names=class_names)
 
 
 def on_device(graph: Graph, device: str) -> Graph:

@@ -19,10 +19,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gassip.errors import GassipError
+from gassip.files import SPLITS as SPLITS
 from gassip.sparse import Csr
 
 SPARSE_BELOW = 0.15  # density under which X is kept as CSR; benchmarks/features.py measures the crossing
-SPLITS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,20 +57,14 @@ class Graph:
     ) -> "Graph":
         """Check and clean everything; without `masks`, draw a stratified 50/25/25 split by `seed`."""
         said = list(notes)
-        features = _features(x)
-        n = features.shape[0]
-        edges, weight = _edges(_numpy(edge_index), None if edge_weight is None else _numpy(edge_weight), n, said)
-        if undirected:
-            edges, weight = _both_directions(edges, weight)
-        labels, names = _labels(_numpy(y), n, class_names)
+        features, edges, weight = _inputs(x, edge_index, edge_weight, undirected, normalize, said)
+        labels, names = _labels(to_numpy(y), features.shape[0], class_names)
         if masks is None:
             masks = stratified_split(labels, seed=seed)
             said.append(f"no masks given: stratified 50/25/25 split drawn with seed {seed}")
             if not masks[1].any():
                 raise GassipError("no class has enough labelled nodes to draw a validation set (3 do); give the masks")
         train, val, test = _masks(masks, labels, names)
-        if normalize:
-            features = normalize_rows(features)
         return Graph(
             x=features,
             edge_index=torch.from_numpy(edges),
@@ -79,6 +73,34 @@ class Graph:
             val_mask=torch.from_numpy(val),
             test_mask=torch.from_numpy(test),
             class_names=names,
+            edge_weight=None if weight is None else torch.from_numpy(weight),
+            name=name,
+            notes=tuple(said),
+        )
+
+    @staticmethod
+    def inputs(
+        x: "np.ndarray | Tensor | sp.spmatrix | sp.sparray | Csr",
+        edge_index: "np.ndarray | Tensor",
+        *,
+        edge_weight: "np.ndarray | Tensor | None" = None,
+        class_names: Sequence[str],
+        name: str = "graph",
+        undirected: bool = False,
+        normalize: bool = False,
+    ) -> "Graph":
+        """A graph to predict on: x and edges checked as ever, no label, no split."""
+        said: list[str] = []
+        features, edges, weight = _inputs(x, edge_index, edge_weight, undirected, normalize, said)
+        nobody = torch.zeros(features.shape[0], dtype=torch.bool)
+        return Graph(
+            x=features,
+            edge_index=torch.from_numpy(edges),
+            y=torch.full((features.shape[0],), -1),
+            train_mask=nobody,
+            val_mask=nobody,
+            test_mask=nobody,
+            class_names=tuple(class_names),
             edge_weight=None if weight is None else torch.from_numpy(weight),
             name=name,
             notes=tuple(said),
@@ -102,7 +124,7 @@ class Graph:
         if any(m is not None for m in given) and any(m is None for m in given):
             missing = ", ".join(f"{s}_mask" for s, m in zip(SPLITS, given, strict=True) if m is None)
             raise GassipError(f"data has some masks but not {missing}; give all three or none")
-        masks = None if given[0] is None else tuple(_numpy(m) for m in given)
+        masks = None if given[0] is None else tuple(to_numpy(m) for m in given)
         return Graph.build(
             data.x,
             data.edge_index,
@@ -222,7 +244,8 @@ def normalize_rows(x: Tensor | Csr) -> Tensor | Csr:
     return x / x.abs().sum(1, keepdim=True).clamp_min(1e-12)
 
 
-def _numpy(value: "np.ndarray | Tensor") -> np.ndarray:
+def to_numpy(value: "np.ndarray | Tensor") -> np.ndarray:
+    """A dense tensor from any device, or what numpy takes for an array."""
     if not isinstance(value, Tensor):
         return np.asarray(value)
     if value.layout != torch.strided:
@@ -232,20 +255,37 @@ def _numpy(value: "np.ndarray | Tensor") -> np.ndarray:
     return array
 
 
-def _from_torch(x: Tensor) -> "np.ndarray | sp.csr_array":
+def to_table(x: Tensor) -> "np.ndarray | sp.csr_array":
     """A tensor as numpy; one of torch's sparse layouts as scipy."""
     if x.layout == torch.strided:
-        return _numpy(x)
+        return to_numpy(x)
     coo = x.detach().to_sparse_coo().coalesce()
     if coo.sparse_dim() != 2 or coo.dense_dim() != 0:
         raise GassipError(f"x must be a sparse table [nodes, features], not a hybrid of shape {list(x.shape)}")
-    row, col = _numpy(coo.indices())
-    return sp.csr_array((_numpy(coo.values()), (row, col)), shape=tuple(x.shape))
+    row, col = to_numpy(coo.indices())
+    return sp.csr_array((to_numpy(coo.values()), (row, col)), shape=tuple(x.shape))
+
+
+def _inputs(
+    x: "np.ndarray | Tensor | sp.spmatrix | sp.sparray | Csr",
+    edge_index: "np.ndarray | Tensor",
+    edge_weight: "np.ndarray | Tensor | None",
+    undirected: bool,
+    normalize: bool,
+    said: list[str],
+) -> tuple[Tensor | Csr, np.ndarray, np.ndarray | None]:
+    """Features, edges and their weights, checked and cleaned."""
+    features = _features(x)
+    weight = None if edge_weight is None else to_numpy(edge_weight)
+    edges, weight = _edges(to_numpy(edge_index), weight, features.shape[0], said)
+    if undirected:
+        edges, weight = _both_directions(edges, weight)
+    return normalize_rows(features) if normalize else features, edges, weight
 
 
 def _features(x: "np.ndarray | Tensor | sp.spmatrix | sp.sparray | Csr") -> Tensor | Csr:
     """Finite float32 [N, D]; CSR where sparse enough to pay."""
-    x = x.to_scipy() if isinstance(x, Csr) else _from_torch(x) if isinstance(x, Tensor) else x
+    x = x.to_scipy() if isinstance(x, Csr) else to_table(x) if isinstance(x, Tensor) else x
     table = x if sp.issparse(x) else np.asarray(x)
     if len(table.shape) != 2 or 0 in table.shape:
         raise GassipError(f"x must be a table [nodes, features] with at least one of each, not of shape {table.shape}")
@@ -358,7 +398,7 @@ def _masks(
     """Three disjoint boolean masks over labelled nodes, with a training node for every class."""
     out = []
     for split, given in zip(SPLITS, masks, strict=True):
-        mask = _numpy(given)
+        mask = to_numpy(given)
         if mask.ndim != 1:
             raise GassipError(
                 f"{split}_mask has shape {list(mask.shape)}, not one entry per node; pick one split, e.g. mask[:, 0]"

@@ -1,0 +1,121 @@
+"""gassip evaluate: retrain a run, or search anew, with other seeds; mean and deviation."""
+
+import argparse
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from gassip.commands.common import (
+    command,
+    machine_flags,
+    number,
+    print_table,
+    progress,
+    set_threads,
+    training_graph,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from gassip.artefact import Run
+    from gassip.graph import Graph
+    from gassip.retrain import Found, Solution
+
+
+def add(commands: Any) -> None:
+    example = "gassip evaluate runs/cora --seeds 10"
+    parser = command(commands, run, "evaluate", "retrain a run with other seeds: mean and deviation", example)
+    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument("--seeds", type=whole(1), required=True, metavar="N", help="retrainings of each search")
+    parser.add_argument("--searches", type=whole(1), default=1, metavar="S", help="searches, the run's own the first")
+    machine_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from gassip import artefact
+
+    set_threads(args.threads)
+    made = artefact.open_run(args.folder)
+    graph = training_graph(made, args.device)
+    seed = made.meta["seed"]
+    founds = [_on_device(made.found, args.device)]
+    founds += [_search_again(made, graph, seed + s, args.quiet) for s in range(1, args.searches)]
+    result = _result(made, founds, [_retrain_all(made, graph, found, args.seeds, args.quiet) for found in founds])
+    artefact.replace_file(made.folder / "evaluate.json", artefact.to_json(result).encode())
+    print(artefact.to_json(result), end="") if args.json else _evaluate_table(result, made.folder / "evaluate.json")
+    return 0
+
+
+def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Found":
+    from gassip.budget import Budget, fit_budget
+    from gassip.search import search
+
+    settings = run.found.settings
+    with progress(f"search, seed {seed}", settings.epochs, quiet) as show:
+        found = search(graph, settings, seed=seed, metric=run.meta["metric"], on_epoch=show)
+    budget = Budget(**run.meta["budget"])
+    return fit_budget(graph, found, budget) if budget else found
+
+
+def _retrain_all(run: "Run", graph: "Graph", found: "Found", count: int, quiet: bool) -> "list[Solution]":
+    from gassip.batched import retrain_many
+
+    seeds = [run.meta["seed"] + r for r in range(count)]
+    with progress(f"retrain × {count}", found.settings.retrain_epochs, quiet) as show:
+        return retrain_many(graph, found, seeds=seeds, metric=run.meta["metric"], on_epoch=show)
+
+
+def _on_device(found: "Found", device: str) -> "Found":
+    from dataclasses import replace
+
+    return replace(found, edge_keep=found.edge_keep.to(device), edge_mask=found.edge_mask.to(device))
+
+
+def _result(run: "Run", founds: "list[Found]", solutions: "list[list[Solution]]") -> dict[str, Any]:
+    """evaluate.json: per metric and split, mean and deviations over [searches][retrainings]."""
+    first, seed = solutions[0][0].scores, run.meta["seed"]
+    scores: dict[str, dict[str, Any]] = {metric: {} for metric in first}
+    for metric, splits in first.items():
+        for split in splits:
+            scores[metric][split] = spread([[s.scores[metric][split] for s in own] for own in solutions])
+    return {
+        "dataset": run.meta["dataset"],
+        "metric": run.meta["metric"],
+        "search_seeds": [seed + s for s in range(len(solutions))],
+        "retrain_seeds": [seed + r for r in range(len(solutions[0]))],
+        "architectures": [list(found.architecture.ops) for found in founds],
+        "weights_kept": [own[0].weights_kept for own in solutions],
+        "edges_kept": [own[0].edges_kept for own in solutions],
+        "scores": scores,
+    }
+
+
+def spread(values: list[list[float]]) -> dict[str, Any]:
+    """Mean; deviation over all; over the searches' means; over retrainings within a search (null for one)."""
+    means = [fmean(own) for own in values]
+    within = [stdev(own) for own in values] if len(values[0]) > 1 else []
+    flat = [value for own in values for value in own]
+    return {
+        "mean": fmean(flat),
+        "std": stdev(flat) if len(flat) > 1 else None,
+        "std_searches": stdev(means) if len(means) > 1 else None,
+        "std_retrains": fmean(within) if within else None,
+        "values": values,
+    }
+
+
+def _evaluate_table(result: dict[str, Any], written: Path) -> None:
+    from rich.table import Table
+
+    searches, retrains = len(result["search_seeds"]), len(result["retrain_seeds"])
+    table = Table(title=f"{result['dataset']}: {searches} × search, {retrains} × retrain")
+    columns = ["metric", "split", "mean ± deviation"] + ["over searches", "over retrains"] * (searches > 1)
+    for column in columns:
+        table.add_column(column)
+    for metric, splits in result["scores"].items():
+        for split, own in splits.items():
+            more = [number(own["std_searches"]), number(own["std_retrains"])] if searches > 1 else []
+            table.add_row(metric, split, f"{own['mean']:.4f} ± {number(own['std'])}", *more)
+    print_table(table)
+    print("architectures: " + ", ".join(" ‖ ".join(ops) for ops in result["architectures"]))
+    print(f"written to {written}")

@@ -1,0 +1,242 @@
+"""gassip front: accuracy against size from one search, with small dense GCNs beside it.
+
+One search ranks features and hidden units; each budget keeps the highest of them (gassip.budget), so every net lies
+inside the next larger one. Each is retrained with several seeds, as are GCNs of several widths: the same epochs, rates
+and decay, and for both the dropout, of two, that validates better. Test scores choose nothing.
+"""
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from gassip.commands.common import (
+    METRICS,
+    Parser,
+    add_setting_flags,
+    command,
+    given_settings,
+    graph_flags,
+    graph_name,
+    load_graph,
+    machine_flags,
+    number,
+    progress,
+    set_threads,
+    whole,
+)
+from gassip.errors import GassipError
+from gassip.settings import Gassip
+
+if TYPE_CHECKING:
+    from gassip.graph import Graph
+    from gassip.retrain import Found, Solution
+
+SHARES = (50.0, 25.0, 12.0, 6.0, 3.0)  # % of the parameters of a GCN with 64 hidden units
+WIDTHS = (4, 8, 16, 32, 64)
+Point = dict[str, float | int | str | None]
+
+
+def add(commands: Any) -> None:
+    example = "gassip front --dataset cora --seed 1 --out runs/cora-front"
+    parser = command(commands, run, "front", "accuracy against size: nested nets from one search, and GCNs", example)
+    graph_flags(parser)
+    parser.add_argument("--preset", default="paper", help="settings to start from (default %(default)s)")
+    parser.add_argument("--metric", choices=METRICS, default="accuracy", help="what validation judges by")
+    parser.add_argument("--retrains", type=whole(1), default=3, metavar="N", help="seeds of each point (default 3)")
+    text = f"%% of the parameters of a GCN with 64 hidden units (default {','.join(f'{s:g}' for s in SHARES)})"
+    parser.add_argument("--shares", type=shares, default=SHARES, metavar="A,B,...", help=text)
+    parser.add_argument("--out", metavar="DIR", help="default runs/<name>-front-seed<N>")
+    parser.add_argument("--overwrite", action="store_true", help="replace the front in DIR")
+    machine_flags(parser)
+    _setting_flags(parser)
+
+
+def _setting_flags(parser: Parser) -> None:
+    text = "settings of the method, over --preset (weight_groups is unit where not given)"
+    add_setting_flags(parser.add_argument_group(text), Gassip)
+
+
+def shares(text: str) -> tuple[float, ...]:
+    """Reads `50,25,12`."""
+    try:
+        values = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or not all(0 < value < float("inf") for value in values):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of shares above 0 such as 50,25,12")
+    return tuple(sorted(values, reverse=True))
+
+
+def run(args: argparse.Namespace) -> int:
+    from gassip import artefact
+
+    out = Path(args.out or f"runs/{graph_name(args)}-front-seed{args.seed}")
+    if out.exists() and not (args.overwrite and (out / "front.json").is_file()):
+        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace a front there")
+    set_threads(args.threads)
+    graph, source = load_graph(args)
+    points = front(graph, args)
+    record = {"dataset": graph.name, "source": source, "seed": args.seed, "metric": args.metric}
+    record |= {"retrains": args.retrains, "points": points, "versions": artefact.versions()}
+    out.mkdir(parents=True, exist_ok=True)
+    artefact.replace_file(out / "front.csv", to_csv(points).encode())
+    artefact.replace_file(out / "front.svg", to_svg(points, graph.name, args.metric))
+    artefact.replace_file(out / "front.json", artefact.to_json(record).encode())
+    if args.json:
+        print(artefact.to_json(record), end="")
+    else:
+        show(points, f"{graph.name}, seed {args.seed}, {args.retrains} retrainings each")
+        print(f"written to {out}: front.json, front.csv, front.svg")
+    return 0
+
+
+def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
+    """The points, the largest net first; the GCNs after them."""
+    from gassip.search import search
+    from gassip.settings import preset
+
+    settings = preset(args.preset, graph, {"weight_groups": "unit"} | given_settings(args))
+    nets = possible(graph, settings, args.shares)
+    with progress("search", settings.epochs, args.quiet) as show_epoch:
+        found = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
+    points = []
+    for share in nets:
+        points.append(found_point(graph, found, share, args))
+        _tell(points[-1], args.quiet)
+    for hidden in WIDTHS:
+        points.append(gcn_point(graph, settings, hidden, args))
+        _tell(points[-1], args.quiet)
+    return points
+
+
+def possible(graph: "Graph", settings: Gassip, wanted: Sequence[float]) -> Sequence[float]:
+    """The shares, all of which some architecture can keep; refused before the search otherwise."""
+    from gassip.budget import Budget, check_possible
+
+    for share in wanted:
+        check_possible(graph, settings, Budget(max_params=f"{share:g}%"))
+    return wanted
+
+
+def found_point(graph: "Graph", found: "Found", share: float, args: argparse.Namespace) -> Point:
+    """What was found at one budget, retrained."""
+    from gassip.budget import Budget, fit_budget
+    from gassip.retrain import retrain
+    from gassip.shrink import shrink
+
+    cut = fit_budget(graph, found, Budget(max_params=f"{share:g}%"))
+
+    def train(dropout: float, seed: int) -> "Solution":
+        own = replace(cut, settings=replace(cut.settings, retrain_dropout=dropout))
+        return shrink(retrain(graph, own, seed=seed, metric=args.metric))
+
+    best, dropout = by_validation(train, found.settings, args)
+    hidden, features = ",".join(map(str, cut.architecture.hidden)), cut.weight_keep[0].shape[0]
+    sizes: Point = {"hidden": hidden, "features": features, "dropout": dropout}
+    return point(f"{share:g}% {cut.architecture}", "found", best, args.metric) | sizes
+
+
+def gcn_point(graph: "Graph", settings: Gassip, hidden: int, args: argparse.Namespace) -> Point:
+    """A dense GCN on the whole graph, trained alike."""
+    from gassip.baselines.gcn import Gcn
+
+    def train(dropout: float, seed: int) -> "Solution":
+        method = Gcn(
+            hidden=hidden,
+            dropout=dropout,
+            batch_norm=settings.batch_norm,
+            epochs=settings.retrain_epochs,
+            lr=settings.retrain_lr,
+            weight_decay=settings.retrain_weight_decay,
+        )
+        return method.solve(graph, seed=seed, metric=args.metric)
+
+    best, dropout = by_validation(train, settings, args)
+    sizes: Point = {"hidden": str(hidden), "features": graph.num_features, "dropout": dropout}
+    return point(f"GCN-{hidden}", "gcn", best, args.metric) | sizes
+
+
+def by_validation(
+    train: "Callable[[float, int], Solution]", settings: Gassip, args: argparse.Namespace
+) -> "tuple[list[Solution], float]":
+    """The retrainings at the dropout, of .5 and the settings' own, whose mean validation score is higher."""
+    seeds = range(args.seed, args.seed + args.retrains)
+    tried = {p: [train(p, seed) for seed in seeds] for p in dict.fromkeys((settings.retrain_dropout, 0.5))}
+    best = max(tried, key=lambda p: fmean(s.scores.get(args.metric, {}).get("val", 0.0) for s in tried[p]))
+    return tried[best], best
+
+
+def point(label: str, kind: str, solutions: "list[Solution]", metric: str) -> Point:
+    """Mean and deviation on validation and test; the largest size among the retrainings."""
+    row: Point = {"net": label, "kind": kind}
+    for name in ("params", "bytes", "edges", "macs"):
+        row[name] = max(int(getattr(s.size, name)) for s in solutions)
+    for split in ("val", "test"):
+        values = [s.scores[metric][split] for s in solutions if split in s.scores.get(metric, {})]
+        row[split] = fmean(values) if values else None
+        row[f"{split}_std"] = stdev(values) if len(values) > 1 else None
+    return row
+
+
+def _tell(row: Point, quiet: bool) -> None:
+    if not quiet:
+        print(f"{row['net']}: {row['params']:,} weights, val {_score(row, 'val')}", file=sys.stderr, flush=True)
+
+
+def _score(row: Point, split: str) -> str:
+    mean, std = row[split], row[f"{split}_std"]
+    assert not isinstance(mean, str) and not isinstance(std, str)
+    return number(mean) + ("" if std is None else f" ± {std:.4f}")
+
+
+def to_csv(points: list[Point]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(points[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(points)
+    return text.getvalue()
+
+
+def show(points: list[Point], title: str) -> None:
+    """A table of 80 columns, the largest net first; scores in per cent."""
+    print(f"{title}; scores in % with their deviation")
+    print(f"{'net':15}{'in×hidden':>10}{'weights':>9}{'bytes':>9}{'edges':>9}{'MMACs':>8}{'val':>6}{'test':>11}")
+    for row in sorted(points, key=lambda row: -int(row["params"] or 0)):
+        net = str(row["net"]).replace("Conv", "").replace(" ‖ ", "‖")
+        shape = f"{row['features']}×{row['hidden']}"
+        counts = f"{row['params']:>9,}{row['bytes']:>9,}{row['edges']:>9,}{int(row['macs'] or 0) / 1e6:>8.2f}"
+        print(f"{net:15}{shape:>10}{counts}{_per_cent(row, 'val')}{_per_cent(row, 'test')}")
+
+
+def _per_cent(row: Point, split: str) -> str:
+    mean, std = (None if row[c] is None else 100 * float(row[c] or 0) for c in (split, f"{split}_std"))
+    return f"{'-' if mean is None else format(mean, '.1f'):>6}" + ("     " if std is None else f" ±{std:<3.1f}")
+
+
+def to_svg(points: list[Point], name: str, metric: str) -> bytes:
+    """Test score over weights stored and over multiply-adds."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    labels = {"found": "found, one search", "gcn": "dense GCN, 4 to 64 wide"}
+    with matplotlib.rc_context({"svg.hashsalt": "gassip", "svg.fonttype": "none", "font.size": 8}):
+        figure = Figure(figsize=(8, 3.2), layout="constrained")
+        for axis, (key, text) in zip(
+            figure.subplots(1, 2), {"params": "weights stored", "macs": "multiply-adds"}.items(), strict=True
+        ):
+            for kind, label in labels.items():
+                rows = [row for row in points if row["kind"] == kind and row["test"] is not None]
+                at, mean, std = ([row[c] or 0.0 for row in rows] for c in (key, "test", "test_std"))
+                axis.errorbar(at, mean, yerr=std, marker="o", ms=3, lw=1, capsize=2, label=label)
+            axis.set(xscale="log", xlabel=text, ylabel=f"test {metric}", title=name)
+            axis.legend(frameon=False)
+        drawn = io.BytesIO()
+        FigureCanvasSVG(figure).print_svg(drawn, metadata={"Date": None})
+    return drawn.getvalue()

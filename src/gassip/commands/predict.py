@@ -1,0 +1,93 @@
+"""gassip predict: label the nodes of the run's graph or of another one."""
+
+import argparse
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gassip.commands.common import command, training_graph
+from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from gassip.artefact import Run
+    from gassip.graph import Graph
+
+
+def add(commands: Any) -> None:
+    example = "gassip predict runs/mine --data tomorrow.npz --out labels.csv"
+    parser = command(commands, run, "predict", "label the nodes of the run's graph or of another one", example)
+    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument("--data", metavar="PATH", help="another graph, with the same features; labels are not needed")
+    parser.add_argument("--out", metavar="FILE", required=True, help="CSV to write: id, label, probability")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE where it exists")
+
+
+def run(args: argparse.Namespace) -> int:
+    import torch
+
+    from gassip import artefact
+    from gassip.retrain import predict
+
+    out = Path(args.out)
+    if out.exists() and not args.overwrite:
+        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
+    made = artefact.open_run(args.folder)
+    graph, ids = _graph_to_label(made, args.data)
+    share = torch.softmax(predict(made.model, graph).double(), 1)
+    best = share.max(1)
+    names = [made.meta["class_names"][k] for k in best.indices.tolist()]
+    artefact.replace_file(out, _labels_csv(ids, names, best.values.tolist()).encode())
+    print(f"written to {out}: {graph.num_nodes} nodes")
+    return 0
+
+
+def _labels_csv(ids: Sequence[str], names: Sequence[str], share: Sequence[float]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("id", "label", "probability"))
+    writer.writerows((i, name, f"{p:.6f}") for i, name, p in zip(ids, names, share, strict=True))
+    return text.getvalue()
+
+
+def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str]]":
+    """The graph and its nodes' ids; where it is the one of the run, with the kept edges only."""
+    from gassip.artefact import inputs_fingerprint
+
+    source = made.meta["source"]
+    graph, ids = _own_graph(made) if path is None else _other_graph(made, path)
+    if inputs_fingerprint(graph) == source.get("inputs_fingerprint"):
+        graph = replace(graph, edge_index=made.edge_index, edge_weight=made.edge_weight)
+    return graph, ids
+
+
+def _own_graph(made: "Run") -> "tuple[Graph, Sequence[str]]":
+    from gassip import files
+
+    graph = training_graph(made, "cpu")
+    folder = Path(made.meta["source"].get("path", ""))
+    named = made.meta["source"].get("kind") == "file" and folder.is_dir()
+    return graph, files.read_ids(folder) if named else files.row_numbers(graph.num_nodes)
+
+
+def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
+    """Read as for a search, but without asking for labels."""
+    from gassip import data, files
+    from gassip.graph import Graph
+
+    parts = data.read_inputs(path)
+    with files.naming(path):
+        graph = Graph.inputs(
+            parts.x,
+            parts.edge_index,
+            edge_weight=parts.edge_weight,
+            class_names=made.meta["class_names"],
+            name=Path(path).stem,
+            undirected=bool(made.meta["source"].get("undirected")),
+            normalize=bool(made.meta["source"].get("normalize")),
+        )
+        if graph.num_features != made.meta["features"]:
+            raise GassipError(f"x has {graph.num_features} features; the run's graph has {made.meta['features']}")
+    return graph, parts.node_ids()

@@ -1,0 +1,330 @@
+"""gassip run: one method on one graph, with one seed or many, and its records."""
+
+import argparse
+import multiprocessing
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from gassip.commands.common import (
+    METRICS,
+    Parser,
+    command,
+    machine_flags,
+    print_summary,
+    progress,
+    score_rows,
+    seconds_row,
+    share,
+    whole,
+)
+from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from gassip.bench import Book, Record, Run
+    from gassip.graph import Graph
+    from gassip.retrain import Solution
+
+
+def add(commands: Any) -> None:
+    example = "gassip run gcn --dataset cora --seeds 10 --record"
+    parser = command(commands, run, "run", "train one method on a graph, with one seed or many", example)
+    what_flags(parser)
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="the first seed (default 0)")
+    parser.add_argument("--seeds", type=whole(1), default=1, metavar="R", help="trainings, with seeds N, N + 1, ...")
+    parser.add_argument("--searches", type=whole(1), default=1, metavar="S", help="of a method that searches")
+    parser.add_argument("--noise", type=whole(0), default=0, metavar="K", help="random undirected edges to add")
+    parser.add_argument("--noise-seed", type=whole(0), default=0, metavar="N", help="of --noise and of prbcd")
+    parser.add_argument("--attack", metavar="KIND-RATE", help="mettack-0.05 (cora, citeseer), prbcd-0.05 (any graph)")
+    parser.add_argument("--untuned", action="store_true", help="the method's own defaults, not those `tune` chose")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
+    parser.add_argument("--record", action="store_true", help="append to the record book; skip what is there")
+    parser.add_argument("--retry", action="store_true", help="with --record: try again what failed before")
+    parser.add_argument("--results", metavar="DIR", default="results", help="the record book (default %(default)s)")
+    parser.add_argument("--jobs", type=whole(1), default=1, metavar="N", help="processes, of one thread each")
+    parser.add_argument("--out", metavar="DIR", help="write a run's folder; for one seed")
+    parser.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
+    machine_flags(parser)
+
+
+def what_flags(parser: Parser) -> None:
+    """The method, the graph, and what validation judges by."""
+    parser.add_argument("method", metavar="METHOD", help="one of `gassip methods`")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--dataset", metavar="NAME", default="debian", help="one of `gassip datasets` (default debian)")
+    which.add_argument("--data", metavar="PATH", help="own graph: .npz, PyG's .pt, folder with nodes.csv, edges.csv")
+    parser.add_argument("--split-seed", type=whole(0), default=0, metavar="N", help="of the split where one is drawn")
+    parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")
+    parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum")
+    parser.add_argument("--metric", choices=METRICS, default="accuracy", help="what validation judges by")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gassip import artefact
+    from gassip.bench import Book, to_do
+
+    _check(args)
+    if args.out:
+        artefact.check_target(Path(args.out), args.overwrite)
+    pin_threads(args)
+    runs, graph, tuned = plan(args)
+    book = Book(args.results) if args.record else None
+    there: list[Record] = []
+    if book is not None:
+        there, said = book.read(runs[0].dataset)
+        for line in said:
+            print(f"gassip: {line}", file=sys.stderr)
+    left = to_do(runs, there, retry=args.retry)
+    keys = {own.key for own in runs}
+    done = {record.run.key: record for record in there if record.run.key in keys}
+    if len(left) < len(runs) and not args.quiet:
+        print(f"{len(runs) - len(left)} of {len(runs)} runs are in {args.results}; skipped", file=sys.stderr)
+    if args.jobs > 1 and len(left) > 1:
+        done |= _in_processes(args, left, book, tuned)
+    else:
+        done |= _here(args, left, graph, book, tuned)
+    records = [done[own.key] for own in runs if own.key in done]
+    _print(args, records)
+    return 0 if all(record.status == "ok" for record in records) else 1
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.out and (args.seeds > 1 or args.searches > 1):
+        raise GassipError("--out writes one run's folder; it cannot go with --seeds or --searches above 1")
+    if args.out and args.record:
+        raise GassipError("--out and --record exclude each other: a recorded run may be skipped and leave no folder")
+    if args.device != "cpu":
+        raise GassipError(f"--device is {args.device!r}; `gassip run` works on the cpu")
+
+
+def pin_threads(args: argparse.Namespace) -> None:
+    """--threads, and one where there are several processes."""
+    import torch
+
+    if args.threads is not None or args.jobs > 1:
+        torch.set_num_threads(args.threads or 1)
+
+
+def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
+    """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
+    from gassip import tuned
+    from gassip.bench import Run, graph_of
+    from gassip.methods import changed, entry, parsed, plain_settings, searcher
+
+    own = entry(args.method)
+    dataset = Path(args.data).resolve().stem if args.data else args.dataset
+    first = Run(
+        method=args.method,
+        settings={},
+        dataset=dataset,
+        split_seed=args.split_seed,
+        undirected=args.undirected,
+        normalize=args.normalize,
+        noise=args.noise,
+        noise_seed=args.noise_seed if args.noise or (args.attack or "").startswith("prbcd") else 0,
+        attack=args.attack,
+        metric=args.metric,
+    )
+    graph = graph_of(first, args.data)
+    method = own.make(graph)
+    chosen = {} if args.untuned or args.data else tuned.settings_for(dataset, args.method)
+    method = changed(method, chosen)
+    method = changed(method, parsed(method, _given(args.set)))
+    first = replace(first, settings=plain_settings(method), fingerprint=graph.fingerprint if args.data else None)
+    searches: list[int | None] = [None]
+    if searcher(method) is not None:
+        searches = [args.seed + s for s in range(args.searches)]
+    elif args.searches > 1:
+        raise GassipError(f"{args.method} has no search apart from its training; use --seeds alone")
+    trainings = [args.seed + r for r in range(args.seeds)]
+    runs = [replace(first, search_seed=s, retrain_seed=r) for s in searches for r in trainings]
+    return runs, graph, bool(chosen) and not args.set
+
+
+def _given(words: Sequence[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    for name, sign, _ in pairs:
+        if not name or not sign:
+            raise GassipError(f"--set {name!r} is not of the form NAME=VALUE, such as --set hidden=64")
+    return {name.replace("-", "_"): text for name, _, text in pairs}
+
+
+def _here(
+    args: argparse.Namespace, runs: "list[Run]", graph: "Graph", book: "Book | None", tuned: bool
+) -> "dict[str, Record]":
+    """One after the other in this process."""
+    from gassip.bench import carry_out
+
+    done: dict[str, Record] = {}
+    rows: list[dict[str, float]] = []
+
+    def tell(record: "Record", solution: "Solution | None") -> None:
+        done[record.run.key] = record
+        if book is not None:
+            book.append(record)
+        if args.out and solution is not None:
+            _save(args, graph, record, solution, rows)
+
+    with _bar(args, runs) as show:
+
+        def epoch(row: dict[str, float]) -> None:
+            rows.append(row)
+            show(row)
+
+        carry_out(runs, tell, path=args.data, tuned=tuned, on_epoch=epoch)
+    return done
+
+
+@contextmanager
+def _bar(args: argparse.Namespace, runs: "list[Run]") -> Iterator[Callable[[dict[str, float]], None]]:
+    """Epochs of the training that runs, where the method says how many."""
+    settings = runs[0].settings if runs else {}
+    total = settings.get("retrain_epochs") or settings.get("epochs") or 1
+    with progress(args.method, int(total), args.quiet) as show:
+        yield show
+
+
+def _save(args: argparse.Namespace, graph: "Graph", record: "Record", solution: "Solution", rows: Any) -> None:
+    from gassip import artefact
+
+    kind = {"kind": "file", "path": str(Path(args.data).resolve())} if args.data else {"kind": "dataset"}
+    options = {"seed": args.split_seed, "undirected": args.undirected, "normalize": args.normalize}
+    perturbed = {"noise": args.noise, "noise_seed": record.run.noise_seed, "attack": args.attack}
+    artefact.save_method(
+        args.out,
+        graph,
+        solution,
+        method=args.method,
+        settings=record.run.settings,
+        seconds=record.seconds,
+        seed=args.seed,
+        metric=args.metric,
+        source=kind | {"name": record.run.dataset} | options | perturbed,
+        history=rows,
+        overwrite=args.overwrite,
+    )
+
+
+# Processes
+
+
+def _in_processes(args: argparse.Namespace, runs: "list[Run]", book: "Book | None", tuned: bool) -> "dict[str, Record]":
+    """The runs dealt out to `--jobs` processes; each records its own. Ctrl-C ends them; what is recorded stays."""
+    context = multiprocessing.get_context("spawn")
+    shares = [part for part in deal(runs, args.jobs) if part]
+    results = None if book is None else str(book.folder)
+    done: dict[str, Record] = {}
+    workers: dict[Connection, Any] = {}
+    try:
+        for part in shares:
+            ours, theirs = context.Pipe(duplex=False)
+            worker = context.Process(target=work, args=(theirs, part, args.data, tuned, results), daemon=True)
+            worker.start()
+            theirs.close()
+            workers[ours] = (worker, part)
+        with progress(args.method, len(runs), args.quiet) as show:
+            while workers:
+                for ready in wait(list(workers)):
+                    assert isinstance(ready, Connection)
+                    _collect(ready, workers, done, book, tuned)
+                    if done:
+                        last = list(done.values())[-1]
+                        value = last.scores.get(last.run.metric, {}).get("val", float("nan"))
+                        show({"epoch": len(done), "val_score": value})
+    finally:
+        for worker, _ in workers.values():
+            worker.terminate()
+            worker.join()
+    return done
+
+
+def _collect(
+    ready: Connection, workers: dict[Connection, Any], done: "dict[str, Record]", book: "Book | None", tuned: bool
+) -> None:
+    """One record from a process, or its end; a process that was killed leaves a record of the run it died in."""
+    from gassip.bench import unfinished
+
+    try:
+        record = ready.recv()
+        done[record.run.key] = record
+        return
+    except EOFError:
+        worker, part = workers.pop(ready)
+        worker.join()
+    left = [own for own in part if own.key not in done]
+    if left:
+        record = unfinished(left[0], worker.exitcode, tuned)
+        done[record.run.key] = record
+        if book is not None:
+            book.append(record)
+        print(f"gassip: a process ended early ({record.reason}); {len(left) - 1} runs not begun", file=sys.stderr)
+
+
+def deal(runs: "Sequence[Run]", jobs: int) -> "list[list[Run]]":
+    """Even shares; runs of one search stay together where there are several searches."""
+    searches = sorted({own.search_seed for own in runs if own.search_seed is not None})
+    if len(searches) > 1:
+        return [[own for own in runs if searches.index(own.search_seed) % jobs == at] for at in range(jobs)]  # type: ignore[arg-type]
+    return [list(runs[at::jobs]) for at in range(jobs)]
+
+
+def work(pipe: Connection, runs: "list[Run]", path: str | None, tuned: bool, results: str | None) -> None:
+    """A process's share of the runs; Ctrl-C is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import torch
+
+    from gassip.bench import Book, carry_out
+
+    torch.set_num_threads(1)
+    book = None if results is None else Book(results)
+
+    def tell(record: "Record", solution: "Solution | None") -> None:
+        if book is not None:
+            book.append(record)
+        pipe.send(record)
+
+    carry_out(runs, tell, path=path, tuned=tuned)
+    pipe.close()
+
+
+# Summary
+
+
+def _print(args: argparse.Namespace, records: "list[Record]") -> None:
+    from gassip.artefact import to_json
+
+    if args.json:
+        print(to_json({"records": [asdict(record) | {"key": record.run.key} for record in records]}), end="")
+        return
+    for record in records:
+        if record.status != "ok":
+            print(f"seed {record.run.retrain_seed}: {record.status} ({record.reason})")
+    good = [record for record in records if record.status == "ok"]
+    if good:
+        tuned = ", tuned settings" if good[0].tuned else ""
+        print_summary(f"{args.method} on {good[0].run.dataset}{tuned}, {len(good)} run(s)", _rows(good))
+    if args.out and good:
+        print(f"written to {args.out}")
+
+
+def _rows(good: "list[Record]") -> list[tuple[str, str]]:
+    first = good[0]
+    if len(good) == 1:
+        scores = score_rows(first.scores)
+    else:
+        values = {s: [own.accuracy[s] for own in good] for s in ("train", "val", "test") if s in first.accuracy}
+        text = "   ".join(f"{s} {fmean(own):.4f} ± {stdev(own):.4f}" for s, own in values.items())
+        scores = [("accuracy", text)]
+    rows = [("architecture", " ‖ ".join(first.architecture))] if first.architecture else []
+    rows += scores
+    for what in ("weights", "edges"):
+        kept, total = getattr(first, f"{what}_kept"), getattr(first, f"{what}_total")
+        rows.append((f"{what} kept", share(kept, total) if total else str(kept)))
+    seconds = {phase: fmean(own.seconds[phase] for own in good) for phase in ("search", "retrain")}
+    return [*rows, seconds_row(seconds)]

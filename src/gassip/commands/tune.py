@@ -1,0 +1,81 @@
+"""gassip tune: choose a method's width and dropout by validation score, and keep the choice."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gassip.commands.common import command, machine_flags, print_table, progress, whole
+from gassip.commands.run import pin_threads, plan, what_flags
+from gassip.errors import GassipError
+
+
+def add(commands: Any) -> None:
+    example = "gassip tune gcn --dataset cora"
+    parser = command(commands, run, "tune", "choose a method's hidden width and dropout on validation nodes", example)
+    what_flags(parser)
+    parser.add_argument("--seeds", type=whole(1), default=3, metavar="R", help="trainings of each setting (default 3)")
+    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="the first of them (default 0)")
+    parser.add_argument("--out", metavar="FILE", help="default: tuned.json in the package, which `gassip run` reads")
+    machine_flags(parser)
+    usual: dict[str, Any] = {
+        "searches": 1,
+        "noise": 0,
+        "noise_seed": 0,
+        "attack": None,
+        "untuned": True,
+        "set": [],
+        "jobs": 1,
+    }
+    parser.set_defaults(**usual)
+
+
+def run(args: argparse.Namespace) -> int:
+    from gassip import artefact, tuned
+    from gassip.bench import method_of, solve_part, to_parts
+    from gassip.graph import SPLITS
+
+    if args.data:
+        raise GassipError("tuned settings are kept by a dataset's name; give --dataset")
+    pin_threads(args)
+    runs, graph, _ = plan(args)
+    hidden_test = replace(graph, test_mask=graph.test_mask & False)  # nobody here can look at it
+    combinations = tuned.grid(method_of(runs[0], graph))
+    if not combinations[0]:
+        raise GassipError(f"{args.method} has neither hidden nor dropout; there is nothing to tune")
+    scores: dict[int, list[float]] = {}
+    with progress(f"tune {args.method}", len(combinations), args.quiet) as show:
+        for at, settings in enumerate(combinations):
+            own = [replace(r, settings=r.settings | settings, search_seed=None) for r in runs]
+            solutions = [s for part in to_parts(own, hidden_test) for s in solve_part(part, hidden_test, None, None)]
+            scores[at] = [solution.scores[args.metric][SPLITS[1]] for solution in solutions]
+            show({"epoch": at + 1, "val_score": sum(scores[at]) / len(scores[at])})
+    chosen = tuned.best(scores)
+    path = Path(args.out) if args.out else tuned.default_path()
+    table = tuned.read(path)
+    entry = {
+        "settings": combinations[chosen],
+        "metric": args.metric,
+        "seeds": [own.retrain_seed for own in runs],
+        "scores": [
+            {"settings": combinations[at], "val": own, "mean": sum(own) / len(own)} for at, own in scores.items()
+        ],
+    }
+    table.setdefault(args.dataset, {})[args.method] = entry
+    artefact.replace_file(path, artefact.to_json(table).encode())
+    print(artefact.to_json(entry), end="") if args.json else _show(args, entry, path)
+    return 0
+
+
+def _show(args: argparse.Namespace, entry: dict[str, Any], path: Path) -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{args.method} on {args.dataset}: validation {args.metric}, {len(entry['seeds'])} seeds")
+    names = list(entry["settings"])
+    for name in (*names, "mean", ""):
+        table.add_column(name)
+    for own in entry["scores"]:
+        mark = "chosen" if own["settings"] == entry["settings"] else ""
+        table.add_row(*(str(own["settings"][name]) for name in names), f"{own['mean']:.4f}", mark)
+    print_table(table)
+    print(f"written to {path}")
