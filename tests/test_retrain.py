@@ -13,7 +13,7 @@ from gassip.retrain import Found, Solution, predict, retrain, seeded, solve, spa
 from gassip.settings import Gassip
 from gassip.space import Architecture, Layer, Model, Net, net_for
 
-ARCHITECTURE = Architecture(ops=("GCNConv", "SAGEConv"), hidden=4)
+ARCHITECTURE = Architecture(ops=("GCNConv", "SAGEConv"), hidden=(4,))
 Log = list[dict[str, float]]
 
 
@@ -204,7 +204,7 @@ def test_retraining_obeys_its_settings(graph: Graph) -> None:
 
 def test_training_with_batch_norm_uses_running_statistics(graph: Graph) -> None:
     with seeded(0, graph.device):
-        net = net_for(graph, Architecture(ops=("GCNConv", "Linear"), hidden=4, batch_norm=True), dropout=0.3)
+        net = net_for(graph, Architecture(ops=("GCNConv", "Linear"), hidden=(4,), batch_norm=True), dropout=0.3)
         train(net, graph, epochs=5, lr=0.05, weight_decay=0.0)
     running = net.norms[0].running_mean
     assert isinstance(running, Tensor) and (running != 0).any()

@@ -555,13 +555,17 @@ def test_dropout_in_structure_and_alpha_steps(graph: Graph, structure_dropout: b
 def darts(graph: Graph, settings: Gassip, seed: int) -> Supernet:
     """DARTS, first order, written out."""
     with seeded(seed, CPU):
-        shape = Architecture(ops=OPS[:1] * 2, hidden=settings.hidden)
-        starts = {
-            "alpha_start": settings.alpha_start,
-            "score_mean": settings.score_mean,
-            "score_std": settings.score_std,
-        }
-        net = Supernet(graph.num_features, graph.num_classes, OPS, shape, weight_gain=1.0, **starts)
+        shape = Architecture(ops=OPS[:1] * 2, hidden=(settings.hidden,))
+        net = Supernet(
+            graph.num_features,
+            graph.num_classes,
+            OPS,
+            shape,
+            weight_gain=1.0,
+            alpha_start=settings.alpha_start,
+            score_mean=settings.score_mean,
+            score_std=settings.score_std,
+        )
     masked, weights = MaskedGraph.of(graph), [layer.weight for layer in layers_of(net)]
     decay = settings.weight_decay
     by_weight = torch.optim.Adam(net.layers.parameters(), lr=settings.lr_weight, weight_decay=decay, fused=True)
@@ -625,7 +629,7 @@ def test_the_most_probable_architecture_is_induced(graph: Graph) -> None:
     state = start(graph)
     state.supernet.alpha.data[0, 3] = state.supernet.alpha.data[1, 1] = 5.0
     assert induce(state).architecture == Architecture(
-        ops=("ArmaConv", "GATConv"), hidden=4, heads=QUICK.heads, batch_norm=QUICK.batch_norm
+        ops=("ArmaConv", "GATConv"), hidden=(4,), heads=(QUICK.heads,), batch_norm=QUICK.batch_norm
     )
 
 

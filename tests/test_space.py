@@ -22,7 +22,7 @@ def layers_of(net: Net) -> list[Layer]:
 
 
 def two_layers(op: str = "GCNConv", *, heads: int = 1, batch_norm: bool = False) -> Architecture:
-    return Architecture(ops=(op, "SAGEConv"), hidden=4, heads=heads, batch_norm=batch_norm)
+    return Architecture(ops=(op, "SAGEConv"), hidden=(4,), heads=(heads,), batch_norm=batch_norm)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_training_after_inference_mode(graph: Graph) -> None:
 
 def test_layers_relu_between_by_hand(path: Graph) -> None:
     # Linear ‖ Linear on X = I: relu(W1 + b1) W2 + b2, row by row
-    net = Net(4, 2, Architecture(ops=("Linear", "Linear"), hidden=1))
+    net = Net(4, 2, Architecture(ops=("Linear", "Linear"), hidden=(1,)))
     layers_of(net)[0].weight.data = torch.tensor([[1.0], [-2.0], [3.0], [0.0]])
     layers_of(net)[0].bias.data = torch.tensor([[1.0]])
     layers_of(net)[1].weight.data = torch.tensor([[10.0, 1.0]])
@@ -147,10 +147,10 @@ def test_num_weights_by_hand() -> None:
 
 
 def test_architecture_reads_well() -> None:
-    architecture = Architecture(ops=("GCNConv", "Linear", "GATConv"), hidden=8)
+    architecture = Architecture(ops=("GCNConv", "Linear", "GATConv"), hidden=(8, 6))
     assert str(architecture) == "GCNConv ‖ Linear ‖ GATConv"
-    assert architecture.widths(20, 3) == [(20, 8), (8, 8), (8, 3)]
-    assert Architecture(ops=("Linear",), hidden=8).widths(20, 3) == [(20, 3)]
+    assert architecture.widths(20, 3) == [(20, 8), (8, 6), (6, 3)]
+    assert Architecture(ops=("Linear",), hidden=()).widths(20, 3) == [(20, 3)]
 
 
 def test_glorot_start_with_gain() -> None:

@@ -22,7 +22,8 @@ def layers_of(net: Net | Supernet) -> list[Layer]:
 
 def supernet(graph: Graph, *, layers: int = 2, heads: int = 1, batch_norm: bool = False, seed: int = 0) -> Supernet:
     torch.manual_seed(seed)
-    shape = Architecture(ops=OPS[:1] * layers, hidden=4, heads=heads, batch_norm=batch_norm)
+    inner = layers - 1
+    shape = Architecture(ops=OPS[:1] * layers, hidden=(4,) * inner, heads=(heads,) * inner, batch_norm=batch_norm)
     return Supernet(
         graph.num_features,
         graph.num_classes,
@@ -62,7 +63,7 @@ def test_path_equals_a_net_with_its_weights(graph: Graph, path: tuple[int, int],
     net = supernet(graph, heads=2, batch_norm=batch_norm)
     weights = net.masked_weights("double")
     names = tuple(OPS[k] for k in path)
-    alone = net_for(graph, Architecture(ops=names, hidden=4, heads=2, batch_norm=batch_norm))
+    alone = net_for(graph, Architecture(ops=names, hidden=(4,), heads=(2,), batch_norm=batch_norm))
     for own, layer, weight, k in zip(layers_of(alone), layers_of(net), weights, path, strict=True):
         own.weight.data, own.bias.data = weight[:, layer.columns(k)].detach(), layer.bias[k : k + 1].detach()
         if own.attention is not None:

@@ -1,10 +1,14 @@
 """A run's folder: what a search found and a net trained, as JSON, safetensors, CSV and SVG. Nothing in it is a pickle.
 
     meta.json           what was done and how well it went, below
-    model.safetensors   the state of `Net`, pruned weights as zeros, with `weight_keep_<l>` saying which exist
+    model.safetensors   the state of `Net`, pruned weights as zeros, with `weight_keep_<l>` saying which exist (absent:
+                        all) and `feature_index` saying which columns of x the net reads (absent: all)
     graph.safetensors   edge_index [2, kept], edge_weight [kept] where edges weigh other than 1; edge_keep [E] and
                         edge_mask [E] over the edges of the input graph; train_mask, val_mask, test_mask [N]
-    found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>
+    found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>, and feature_index
+                        unless all features are read
+    inputs.safetensors  what the net reads of the graph, for gassip.runtime: x [N, d], or x_data, x_indices, x_indptr
+                        where it is sparse; y [N]; ids, a JSON list as bytes, where nodes have names. Counted in no size
     history.csv         one row per epoch, `phase` search or retrain; an empty cell was not measured
     history.svg         the same as a drawing
 
@@ -20,16 +24,20 @@ meta.json, schema 1 (strict JSON; null where a number is not defined):
     seed, metric      of search and retraining; what validation judged by
     settings          every field of Gassip
     architecture      list of operation names, one per layer
-    net               hidden, heads, batch_norm, dropout: what rebuilds `Net` besides the above
-    weights_kept, weights_total, edges_kept, edges_total
+    net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what rebuilds `Net`
+    found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
+    weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was retrained
+    size              what is physically there: params stored, bytes of model.safetensors, edges, macs (gassip.size)
     accuracy          {train, val, test}; a split without nodes is null
     scores            {metric: {split: value}}, all that are defined
+    budget            the bounds that were given, {max_params: "25%", ...}; empty without any
     seconds           {search, retrain}
     best_epoch        of retraining, from 1
     versions          gassip, torch, torch_geometric, numpy, python
     threads, device   what it ran on
     notes             what was cleaned or drawn on the way in
-    files             {name: sha256} of the other five
+    files             {name: sha256} of the other six
+    inputs_bytes      of inputs.safetensors
     sha256            of this object without this key, as compact JSON with sorted keys
 """
 
@@ -41,7 +49,6 @@ import os
 import platform
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,11 +63,15 @@ from torch import Tensor
 
 from gassip import __version__
 from gassip.errors import GassipError
+from gassip.files import read_ids
 from gassip.graph import SPLITS, Graph
 from gassip.ops import OPERATIONS
 from gassip.retrain import Found, Solution
 from gassip.settings import Gassip
-from gassip.space import Architecture, Net
+from gassip.size import packed, size_of
+from gassip.space import Architecture, Model, Net
+from gassip.sparse import Csr
+from gassip.store import replace_file as replace_file
 
 SCHEMA = 1
 FILES = ("model.safetensors", "graph.safetensors", "found.safetensors", "history.csv", "history.svg")
@@ -91,6 +102,7 @@ def save(
     metric: str = "accuracy",
     preset: str | None = None,
     source: Mapping[str, object] | None = None,
+    budget: Mapping[str, float | str] | None = None,
     retrain_history: History = (),
     overwrite: bool = False,
 ) -> Meta:
@@ -100,20 +112,77 @@ def save(
     history = [{"phase": "search", **row} for row in found.history]
     history += [{"phase": "retrain", **row} for row in retrain_history]
     contents = {
-        "model.safetensors": _pack(solution.model.state_dict()),
+        "model.safetensors": packed(solution.model),
         "graph.safetensors": _pack(_graph_tensors(graph, found, solution)),
         "found.safetensors": _pack(_found_tensors(found)),
+        "inputs.safetensors": _pack(_input_tensors(graph, solution.model, source or {})),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history),
     }
     meta = _meta(graph, found, solution) | {"seed": seed, "metric": metric, "preset": preset}
+    meta["budget"] = dict(budget or {})
+    meta["inputs_bytes"] = len(contents["inputs.safetensors"])
     meta["source"] = {"kind": "memory"} | dict(source or {})
     meta["source"] |= {"fingerprint": graph.fingerprint, "inputs_fingerprint": inputs_fingerprint(graph)}
+    return _sealed(folder, meta, contents)
+
+
+def save_method(
+    folder: str | Path,
+    graph: Graph,
+    solution: Solution,
+    *,
+    method: str,
+    settings: Mapping[str, object],
+    seconds: Mapping[str, float],
+    seed: int = 0,
+    metric: str = "accuracy",
+    source: Mapping[str, object] | None = None,
+    history: History = (),
+    overwrite: bool = False,
+) -> Meta:
+    """Write the run of any method: meta.json with the keys of a search and `method`, the model, its graph, the history.
+
+    Such a folder is to be read by people and other programs; `open_run` refuses it, since it holds nothing to retrain.
+    """
+    folder = Path(folder)
+    check_target(folder, overwrite)
+    rows = [{"phase": "retrain", **row} for row in history]
+    masks = {f"{split}_mask": graph.mask(split) for split in SPLITS}
+    weight = {} if solution.graph.edge_weight is None else {"edge_weight": solution.graph.edge_weight}
+    contents = {
+        "model.safetensors": packed(solution.model),
+        "graph.safetensors": _pack({"edge_index": solution.graph.edge_index} | weight | masks),
+        "history.csv": history_csv(rows).encode(),
+        "history.svg": history_svg(rows),
+    }
+    net = _shape(solution.model.architecture) if isinstance(solution.model, Net) else None
+    size = asdict(size_of(solution.model, solution.graph)) if isinstance(solution.model, Net) else None
+    meta = _counts(graph, solution) | {
+        "method": method,
+        "settings": dict(settings),
+        "architecture": None if net is None else net.pop("ops"),
+        "net": net,
+        "found": None,
+        "size": size,
+        "seconds": dict(seconds),
+        "seed": seed,
+        "metric": metric,
+        "preset": None,
+        "inputs_bytes": None,
+    }
+    meta["source"] = {"kind": "memory"} | dict(source or {})
+    meta["source"] |= {"fingerprint": graph.fingerprint, "inputs_fingerprint": inputs_fingerprint(graph)}
+    return _sealed(folder, meta, contents)
+
+
+def _sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
+    """Write the folder with the checksums of its files in meta.json."""
     meta["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     meta["sha256"] = _meta_digest(meta)
     contents["meta.json"] = to_json(meta).encode()
     try:
-        _write_folder(folder.resolve(), contents)
+        write_folder(folder.resolve(), contents)
     except OSError as error:
         raise GassipError(f"cannot write {folder}: {error.strerror or error}; nothing was kept of it") from error
     return meta
@@ -129,7 +198,7 @@ def check_target(folder: Path, overwrite: bool) -> None:
         raise GassipError(f"{folder} is not the folder of a run, so it is not overwritten; choose another --out")
 
 
-def _write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Into a folder beside it, renamed at the end; an old run goes only when the new one is whole."""
     beside, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -150,23 +219,6 @@ def _write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write `content` so that `path` holds either what it held before or all of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as error:
-        error.filename = str(path)  # the name the user knows
-        raise
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
 
 
 def to_json(value: object) -> str:
@@ -221,30 +273,43 @@ def history_svg(history: History) -> bytes:
 
 
 def _meta(graph: Graph, found: Found, solution: Solution) -> Meta:
-    architecture = found.architecture
-    net = {"hidden": architecture.hidden, "heads": architecture.heads, "batch_norm": architecture.batch_norm}
+    assert isinstance(solution.model, Net)  # of the models there are, the one a folder can hold
+    net = _shape(solution.model.architecture)
+    return _counts(graph, solution) | {
+        "settings": asdict(found.settings) | {"ops": list(found.settings.ops)},
+        "architecture": net.pop("ops"),
+        "net": net | {"dropout": solution.model.dropout},
+        "found": _shape(found.architecture),
+        "size": asdict(solution.size or size_of(solution.model, solution.graph)),
+        "seconds": {"search": found.seconds, "retrain": solution.seconds},
+    }
+
+
+def _counts(graph: Graph, solution: Solution) -> Meta:
+    """What meta.json says of any run, whatever the model."""
     return {
         "schema": SCHEMA,
         "dataset": graph.name,
         "nodes": graph.num_nodes,
         "features": graph.num_features,
         "class_names": list(graph.class_names),
-        "settings": asdict(found.settings) | {"ops": list(found.settings.ops)},
-        "architecture": list(architecture.ops),
-        "net": net | {"dropout": solution.model.dropout},
         "weights_kept": solution.weights_kept,
         "weights_total": solution.weights_total,
         "edges_kept": solution.edges_kept,
         "edges_total": solution.edges_total,
         "accuracy": {split: solution.accuracy.get(split) for split in SPLITS},
         "scores": solution.scores,
-        "seconds": {"search": found.seconds, "retrain": solution.seconds},
         "best_epoch": solution.best_epoch,
         "versions": versions(),
         "threads": torch.get_num_threads(),
         "device": str(graph.device),
         "notes": list(graph.notes),
     }
+
+
+def _shape(architecture: Architecture) -> Meta:
+    own = asdict(architecture)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
 
 
 def versions() -> dict[str, str]:
@@ -264,8 +329,25 @@ def _graph_tensors(graph: Graph, found: Found, solution: Solution) -> dict[str, 
     return tensors | {f"{split}_mask": graph.mask(split) for split in SPLITS}
 
 
+def _input_tensors(graph: Graph, model: Model, source: Mapping[str, object]) -> dict[str, Tensor]:
+    """The columns of x that the net reads, the labels, and the nodes' names where a folder of CSV files gave them."""
+    x = model.picked(graph.x) if isinstance(model, Net) else graph.x
+    tensors = {"y": graph.y}
+    if isinstance(x, Csr):
+        assert x.value is not None
+        tensors |= {"x_data": x.value, "x_indices": x.col, "x_indptr": x.rowptr}
+    else:
+        tensors["x"] = x
+    if source.get("kind") == "file" and (folder := Path(str(source["path"]))).is_dir():
+        names = json.dumps(read_ids(folder)).encode()
+        tensors["ids"] = torch.frombuffer(bytearray(names), dtype=torch.uint8)
+    return tensors
+
+
 def _found_tensors(found: Found) -> dict[str, Tensor]:
     tensors = {f"weight_keep.{at}": keep for at, keep in enumerate(found.weight_keep)}
+    if found.feature_index is not None:
+        tensors["feature_index"] = found.feature_index
     tensors |= {f"first.{name}": value for name, value in found.first_weights.items()}
     return tensors | {f"last.{name}": value for name, value in found.last_weights.items()}
 
@@ -286,6 +368,7 @@ def open_run(folder: str | Path) -> Run:
     graph = _unpack(folder / "graph.safetensors", contents["graph.safetensors"])
     found = _unpack(folder / "found.safetensors", contents["found.safetensors"])
     net = _net(folder / "model.safetensors", meta, model)
+    start = _found_net(folder / "found.safetensors", meta, found)
     _check_graph(folder / "graph.safetensors", meta, graph)
     return Run(
         folder=folder,
@@ -293,14 +376,15 @@ def open_run(folder: str | Path) -> Run:
         model=net,
         found=Found(
             settings=_settings(folder / "meta.json", meta),
-            architecture=net.architecture,
-            weight_keep=_weight_keep(folder / "found.safetensors", net, found),
+            architecture=start.architecture,
+            weight_keep=_weight_keep(folder / "found.safetensors", start, found),
             edge_keep=graph["edge_keep"],
             edge_mask=graph["edge_mask"],
-            first_weights=_start(folder / "found.safetensors", net, found, "first."),
-            last_weights=_start(folder / "found.safetensors", net, found, "last."),
+            first_weights=_start(folder / "found.safetensors", start, found, "first."),
+            last_weights=_start(folder / "found.safetensors", start, found, "last."),
             history=_history(folder / "history.csv", contents["history.csv"]),
             seconds=float(meta["seconds"]["search"]),
+            feature_index=found.get("feature_index"),
         ),
         edge_index=graph["edge_index"],
         edge_weight=graph.get("edge_weight"),
@@ -310,12 +394,16 @@ def open_run(folder: str | Path) -> Run:
 
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("dataset", "metric", "device"), str),
-    **dict.fromkeys(("source", "settings", "net", "accuracy", "scores", "seconds", "versions", "files"), dict),
+    **dict.fromkeys(
+        ("source", "settings", "net", "found", "size", "budget", "accuracy", "scores", "seconds", "versions", "files"),
+        dict,
+    ),
     **dict.fromkeys(("class_names", "architecture", "notes"), list),
     **dict.fromkeys(("nodes", "features", "seed", "weights_kept", "weights_total", "edges_kept", "edges_total"), int),
     **dict.fromkeys(("best_epoch", "threads"), int),
 }
-_NET_KINDS: dict[str, type] = {"hidden": int, "heads": int, "batch_norm": bool, "dropout": float}
+_FOUND_KINDS: dict[str, type] = {"ops": list, "hidden": list, "heads": list, "batch_norm": bool}
+_NET_KINDS: dict[str, type] = {"hidden": list, "heads": list, "batch_norm": bool, "dropout": float}
 _LOADED: dict[str, type] = {"seed": int, "undirected": bool, "normalize": bool}
 _SOURCE_KINDS: dict[object, dict[str, type]] = {"dataset": {"name": str} | _LOADED, "file": {"path": str} | _LOADED}
 
@@ -336,8 +424,11 @@ def _read_meta(folder: Path) -> Meta:
         raise GassipError(f"{path} has schema {meta['schema']!r}; this version of gassip reads schema {SCHEMA}")
     if meta.get("sha256") != _meta_digest(meta):
         raise GassipError(f"{path} is damaged or was edited: its checksum does not fit")
+    if isinstance(method := meta.get("method"), str):
+        raise GassipError(f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`")
     _check_kinds(path, meta, _KINDS)
     _check_kinds(path, meta["net"], _NET_KINDS)
+    _check_kinds(path, meta["found"], _FOUND_KINDS)
     _check_kinds(path, meta["seconds"], {"search": float, "retrain": float})
     _check_kinds(path, meta["source"], _SOURCE_KINDS.get(meta["source"].get("kind"), {"kind": str}))
     if not all(isinstance(name, str) for name in (*meta["class_names"], *meta["architecture"])):
@@ -388,18 +479,47 @@ def _settings(path: Path, meta: Meta) -> Gassip:
 
 def _net(path: Path, meta: Meta, state: dict[str, Tensor]) -> Net:
     """Shapes first, on a device without memory, so that a hostile size costs nothing."""
-    sizes = meta["net"]
-    if not all(name in OPERATIONS for name in meta["architecture"]) or not meta["architecture"]:
-        raise GassipError(f"{path.parent / 'meta.json'}: architecture names an operation there is not")
-    if min(sizes["hidden"], sizes["heads"]) < 1 or sizes["hidden"] % sizes["heads"]:
-        raise GassipError(f"{path.parent / 'meta.json'}: hidden and heads do not fit each other")
-    shape = {name: sizes[name] for name in ("hidden", "heads", "batch_norm")}
-    architecture = Architecture(ops=tuple(meta["architecture"]), **shape)
-    with torch.device("meta"):
-        net = Net(meta["features"], len(meta["class_names"]), architecture, sizes["dropout"])
+    net = _empty_net(path, meta, meta["net"] | {"ops": meta["architecture"]}, state.get("feature_index"))
+    for at, layer in enumerate(net.layers):
+        if f"weight_keep_{at}" in state:
+            net.register_buffer(f"weight_keep_{at}", torch.empty_like(layer.weight, dtype=torch.bool))
     _check_tensors(path, state, {name: (value.shape, value.dtype) for name, value in net.state_dict().items()})
     net.load_state_dict(state, assign=True)
     return net.eval()
+
+
+def _found_net(path: Path, meta: Meta, found: dict[str, Tensor]) -> Net:
+    """The net that was found, without its weights."""
+    return _empty_net(path, meta, meta["found"], found.get("feature_index"))
+
+
+def _empty_net(path: Path, meta: Meta, shape: Meta, feature_index: Tensor | None) -> Net:
+    ops, where = shape["ops"], path.parent / "meta.json"
+    if not all(name in list(OPERATIONS) for name in ops) or not ops:
+        raise GassipError(f"{where}: architecture names an operation there is not")
+    sizes = [*shape["hidden"], *shape["heads"]]
+    if not all(isinstance(size, int) and not isinstance(size, bool) for size in sizes):
+        raise GassipError(f"{where}: hidden and heads must be lists of whole numbers")
+    try:
+        architecture = Architecture(
+            ops=tuple(ops),
+            hidden=tuple(shape["hidden"]),
+            heads=tuple(shape["heads"]),
+            batch_norm=shape["batch_norm"],
+        )
+    except GassipError as error:
+        raise GassipError(f"{where}: hidden and heads do not fit each other ({error})") from error
+    if feature_index is not None:
+        _check_index(path, meta["features"], feature_index)
+    with torch.device("meta"):
+        return Net(meta["features"], len(meta["class_names"]), architecture, meta["net"]["dropout"], feature_index)
+
+
+def _check_index(path: Path, features: int, index: Tensor) -> None:
+    """Ascending columns of x."""
+    plain = index.dtype == torch.int64 and index.ndim == 1 and index.numel() > 0
+    if not plain or bool((index.diff() <= 0).any()) or int(index[0]) < 0 or int(index[-1]) >= features:
+        raise GassipError(f"{path} does not fit meta.json: feature_index must name some of {features} columns in order")
 
 
 def _check_tensors(
@@ -432,18 +552,16 @@ def _check_graph(path: Path, meta: Meta, graph: dict[str, Tensor]) -> None:
 
 
 def _weight_keep(path: Path, net: Net, found: dict[str, Tensor]) -> list[Tensor]:
-    names = [f"weight_keep.{at}" for at in range(len(net.layers))]
     mine = {name: value for name, value in found.items() if name.startswith("weight_keep.")}
-    own = [net.get_buffer(f"weight_keep_{at}") for at in range(len(net.layers))]
-    _check_tensors(path, mine, {name: (value.shape, value.dtype) for name, value in zip(names, own, strict=True)})
-    return [mine[name] for name in names]
+    expected = {f"weight_keep.{at}": (layer.weight.shape, torch.bool) for at, layer in enumerate(net.layers)}
+    _check_tensors(path, mine, expected)
+    return [mine[name] for name in expected]
 
 
 def _start(path: Path, net: Net, found: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Weights a retraining may start from; norms start anew and are not among them."""
+    """Weights a retraining may start from, those of norms included; their running statistics start anew."""
     mine = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
-    parameters = {name: value for name, value in net.named_parameters() if name.startswith("layers.")}
-    _check_tensors(path, mine, {name: (value.shape, value.dtype) for name, value in parameters.items()})
+    _check_tensors(path, mine, {name: (value.shape, value.dtype) for name, value in net.named_parameters()})
     return mine
 
 

@@ -26,6 +26,18 @@ def weight_keep(weight_scores: list[Tensor], rule: str, share: float) -> list[Te
     return [part.view_as(score) for part, score in zip(parts, weight_scores, strict=True)]
 
 
+def group_keep(weight_scores: list[Tensor], share: float) -> list[Tensor]:
+    """Whole rows and columns: the highest √share of the features and of the units of each hidden layer.
+
+    `weight_scores` holds the lower score of a weight's row and column, so the mean over a row ranks the row.
+    """
+    rows = [highest(score.mean(1), max(1, round(share**0.5 * score.shape[0]))) for score in weight_scores]
+    keeps = [row.unsqueeze(1).expand_as(score).clone() for row, score in zip(rows, weight_scores, strict=True)]
+    for keep, units in zip(keeps, rows[1:], strict=False):
+        keep &= units.repeat(keep.shape[1] // units.numel())
+    return keeps
+
+
 def edge_mask(edge_score: Tensor, threshold: Tensor, slot: Tensor) -> Tensor:
     """M_G of every directed edge, [E], where edge e reads score number slot[e]."""
     return torch.sigmoid(edge_score - threshold).index_select(0, slot)

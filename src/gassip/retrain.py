@@ -8,7 +8,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from gassip.graph import Graph
 from gassip.metrics import Metric, all_scores, score
 from gassip.ops import MaskedGraph
 from gassip.settings import Gassip
+from gassip.size import Size, size_of
 from gassip.space import Architecture, Model, Net, net_for
 
 
@@ -34,6 +35,7 @@ class Found:
     last_weights: dict[str, Tensor]  # and as it ended, masks multiplied in (inherit)
     history: list[dict[str, float | str]]
     seconds: float
+    feature_index: Tensor | None = None  # [kept] int64: the columns of x the net reads; None: all
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,6 +51,8 @@ class Solution:
     edges_total: int
     seconds: float
     best_epoch: int
+    size: Size | None = None  # of a `Net`: what is physically there
+    details: dict[str, object] = field(default_factory=dict)  # what a method has to say beyond the counts
 
     @property
     def accuracy(self) -> dict[str, float]:
@@ -141,6 +145,19 @@ def solve(
         best_epoch = train(
             model, graph, epochs=epochs, lr=lr, weight_decay=weight_decay, metric=metric, loss=loss, on_epoch=on_epoch
         )
+    return conclude(model, graph, began=began, best_epoch=best_epoch, edges_total=edges_total)
+
+
+def conclude(
+    model: Model,
+    graph: Graph,
+    *,
+    began: float,
+    best_epoch: int,
+    edges_total: int | None = None,
+    details: dict[str, object] | None = None,
+) -> Solution:
+    """Score a trained model and count what it is made of; `began` is a reading of `time.perf_counter`."""
     kept, total = model.num_weights()
     return Solution(
         model=model,
@@ -152,6 +169,8 @@ def solve(
         edges_total=graph.num_edges if edges_total is None else edges_total,
         seconds=time.perf_counter() - began,
         best_epoch=best_epoch,
+        size=size_of(model, graph) if isinstance(model, Net) else None,
+        details=details or {},
     )
 
 
@@ -180,7 +199,7 @@ def retrain(
 
 def found_net(graph: Graph, found: Found) -> Net:
     """The found architecture with its pruned weights, at the start that the settings name."""
-    net = net_for(graph, found.architecture, found.settings.retrain_dropout)
+    net = net_for(graph, found.architecture, found.settings.retrain_dropout, found.feature_index)
     starts = {"fresh": {}, "rewind": found.first_weights, "inherit": found.last_weights}
     net.load_state_dict(starts[found.settings.retrain_start], strict=False)
     net.prune(found.weight_keep)

@@ -17,11 +17,12 @@ from torch.nn import functional as F
 
 from gassip import curriculum
 from gassip.graph import Graph
-from gassip.masks import edge_keep, edge_mask, weight_keep, weight_mask
+from gassip.masks import edge_keep, edge_mask, group_keep, weight_keep, weight_mask
 from gassip.metrics import Metric, score
 from gassip.ops import MaskedGraph
 from gassip.retrain import Found, seeded
 from gassip.settings import Gassip, preset
+from gassip.shrink import compact
 from gassip.space import Architecture
 from gassip.sparse import transform
 from gassip.supernet import Path, Supernet, top_paths
@@ -92,6 +93,7 @@ class State:
             alpha_start=settings.alpha_start,
             score_mean=settings.score_mean,
             score_std=settings.score_std,
+            weight_groups=settings.weight_groups,
         ).to(graph.device)
         directed = torch.arange(graph.num_edges, device=graph.device)
         self.slot = graph.pair if settings.edge_scores == "undirected" else directed  # [E] the score of each edge
@@ -282,9 +284,10 @@ def kept_weights(state: State, path: Path) -> list[Tensor]:
     if not settings.prune:
         own = [layer.weight[:, layer.columns(k)] for layer, k in zip(layers, path, strict=True)]
         return [torch.ones_like(weight, dtype=torch.bool) for weight in own]
-    scores = zip(layers, state.supernet.weight_scores, path, strict=True)
-    own = [score[:, layer.columns(k)].detach() for layer, score, k in scores]
-    return weight_keep(own, settings.weight_rule, settings.weight_share)
+    scores = state.supernet.path_scores(path)
+    if settings.weight_groups == "unit" and settings.weight_rule == "budget":
+        return group_keep(scores, settings.weight_share)
+    return weight_keep(scores, settings.weight_rule, settings.weight_share)
 
 
 def kept_edges(state: State) -> Tensor:
@@ -302,7 +305,7 @@ def induce(state: State) -> Found:
     (path,) = top_paths(state.supernet.alpha, 1)
     masked = {f"layers.{l}.weight": w for l, w in enumerate(state.weights())}
     ones = torch.ones(state.graph.num_edges, device=state.graph.device)
-    return Found(
+    found = Found(
         settings=state.settings,
         architecture=_architecture(state.settings, tuple(state.settings.ops[k] for k in path)),
         weight_keep=kept_weights(state, path),
@@ -313,6 +316,8 @@ def induce(state: State) -> Found:
         history=state.history,
         seconds=sum(float(row["seconds"]) for row in state.history),
     )
+    whole_groups = state.settings.prune and state.settings.weight_groups == "unit"
+    return compact(found) if whole_groups else found  # what the groups cut is not there when the net is retrained
 
 
 def _net_weights(state: State, path: Path, source: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -327,4 +332,6 @@ def _net_weights(state: State, path: Path, source: dict[str, Tensor]) -> dict[st
 
 
 def _architecture(settings: Gassip, ops: tuple[str, ...]) -> Architecture:
-    return Architecture(ops=ops, hidden=settings.hidden, heads=settings.heads, batch_norm=settings.batch_norm)
+    inner = len(ops) - 1
+    hidden, heads = (settings.hidden,) * inner, (settings.heads,) * inner
+    return Architecture(ops=ops, hidden=hidden, heads=heads, batch_norm=settings.batch_norm)

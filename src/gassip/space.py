@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.sparse import Csr, transform
@@ -26,17 +27,27 @@ class Architecture:
     """One operation per layer and the sizes around it."""
 
     ops: tuple[str, ...]
-    hidden: int
-    heads: int = 1  # of GATConv in hidden layers; the output layer has one
+    hidden: tuple[int, ...]  # width of each hidden layer
+    heads: tuple[int, ...] = ()  # of GATConv in each hidden layer, 1 where not given; the output layer has one
     batch_norm: bool = False
+
+    def __post_init__(self) -> None:
+        inner = len(self.ops) - 1
+        object.__setattr__(self, "heads", self.heads or (1,) * inner)
+        if len(self.hidden) != inner or len(self.heads) != inner:
+            given = f"{len(self.hidden)} widths and {len(self.heads)} heads"
+            raise GassipError(
+                f"{len(self.ops)} layers have {inner} hidden ones; {given} were given, one each is needed"
+            )
+        if any(h < 1 or w < 1 or w % h for w, h in zip(self.hidden, self.heads, strict=True)):
+            raise GassipError(f"heads {list(self.heads)} do not divide the hidden widths {list(self.hidden)}")
 
     def __str__(self) -> str:
         return " ‖ ".join(self.ops)
 
     def widths(self, features: int, classes: int) -> list[tuple[int, int]]:
         """(in, out) of every layer."""
-        inner = [self.hidden] * (len(self.ops) - 1)
-        return list(zip([features, *inner], [*inner, classes], strict=True))
+        return list(zip([features, *self.hidden], [*self.hidden, classes], strict=True))
 
 
 class Layer(nn.Module):
@@ -66,6 +77,11 @@ class Layer(nn.Module):
     def columns(self, k: int) -> slice:
         """The columns of the weight matrix that belong to operation k."""
         return slice(self.first[k] * self.out_width, self.first[k + 1] * self.out_width)
+
+    def beside(self, per_unit: Tensor) -> Tensor:
+        """A value per operation and unit, [O, F], for every column of the weight matrix, [B]."""
+        counts = torch.tensor(self.first, device=per_unit.device).diff()
+        return per_unit.repeat_interleave(counts, 0).flatten()
 
     def propagate(self, k: int, products: Sequence[Tensor], graph: MaskedGraph) -> Tensor:
         """Operation k on its own products, one [N, F] for each of its matrices -> [N, F]."""
@@ -144,51 +160,87 @@ class Model(nn.Module):
 class Net(Model):
     """One architecture as a module.
 
-    `weight_keep_l` marks the weights of layer l that exist; the others are exactly 0 and stay so.
+    `weight_keep_l` marks the weights of layer l that exist; the others are exactly 0 and stay so. It is None where all
+    exist. `feature_index` names the columns of x that the first layer reads, in order; None means all of them.
     """
 
-    def __init__(self, features: int, classes: int, architecture: Architecture, dropout: float = 0.0) -> None:
+    feature_index: Tensor | None  # [kept] int64
+    _picked: tuple[Tensor | Csr, int, Tensor | Csr] | None = None
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        architecture: Architecture,
+        dropout: float = 0.0,
+        feature_index: Tensor | None = None,
+    ) -> None:
         super().__init__()
         self.architecture = architecture
         self.dropout = dropout
-        widths = architecture.widths(features, classes)
-        last = len(widths) - 1
+        self.register_buffer("feature_index", feature_index)
+        widths = architecture.widths(features if feature_index is None else feature_index.numel(), classes)
         self.layers = Layers(
-            Layer(*width, (name,), 1 if l == last else architecture.heads)
-            for l, (name, width) in enumerate(zip(architecture.ops, widths, strict=True))
+            Layer(*width, (name,), heads)
+            for name, width, heads in zip(architecture.ops, widths, (*architecture.heads, 1), strict=True)
         )
         self.norms = nn.ModuleList(nn.BatchNorm1d(width[0]) for width in widths[1:] if architecture.batch_norm)
-        for l, layer in enumerate(self.layers):
-            self.register_buffer(f"weight_keep_{l}", torch.ones(layer.weight.shape, dtype=torch.bool))
+        for l in range(len(self.layers)):
+            self.register_buffer(f"weight_keep_{l}", None)
+
+    def weight_keep(self, l: int) -> Tensor | None:
+        """Which weights of layer l exist, bool of its shape; None: all."""
+        return self._buffers[f"weight_keep_{l}"]
 
     def prune(self, weight_keep: list[Tensor]) -> None:
         """Remove the weights not marked; they are 0 from here on."""
         for l, keep in enumerate(weight_keep):
-            self.get_buffer(f"weight_keep_{l}").copy_(keep)
+            own = keep.to(self.layers[l].weight.device, torch.bool, copy=True)
+            self.register_buffer(f"weight_keep_{l}", None if bool(own.all()) else own)
         self.zero_pruned()
 
     @torch.no_grad()
     def zero_pruned(self) -> None:
         for l, layer in enumerate(self.layers):
-            layer.weight.mul_(self.get_buffer(f"weight_keep_{l}"))
+            if (keep := self.weight_keep(l)) is not None:
+                layer.weight.mul_(keep)
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        h: Tensor | Csr = x
+        h: Tensor | Csr = self.picked(x)
         for l, layer in enumerate(self.layers):
             if l > 0:
                 h = F.relu(h)  # type: ignore[arg-type]
                 h = self.norms[l - 1](h) if self.norms else h
             h = drop(h, self.dropout if self.training else 0.0)
-            products = transform(h, layer.weight * self.get_buffer(f"weight_keep_{l}"))
+            products = transform(h, self.weight(l))
             h = layer.propagate(0, layer.apart(products), graph)
         assert isinstance(h, Tensor)
         return h
 
+    def weight(self, l: int) -> Tensor:
+        """W of layer l as it is used, the pruned ones at 0."""
+        weight, keep = self.layers[l].weight, self.weight_keep(l)
+        return weight if keep is None else weight * keep
+
+    def picked(self, x: Tensor | Csr) -> Tensor | Csr:
+        """The columns of x that the first layer reads; picked anew only for another x, or one that was written to."""
+        if self.feature_index is None:
+            return x
+        if isinstance(x, Tensor) and (x.requires_grad or torch.is_inference_mode_enabled()):
+            return x.index_select(1, self.feature_index)  # a graph or an inference tensor is of use only once
+        last, version = self._picked, 0 if isinstance(x, Csr) else x._version
+        if last is None or last[0] is not x or last[1] != version:
+            own = x.columns(self.feature_index) if isinstance(x, Csr) else x.index_select(1, self.feature_index)
+            last = (x, version, own)
+            if not torch.is_inference_mode_enabled():
+                self._picked = last
+        return last[2]
+
     def num_weights(self) -> tuple[int, int]:
         """Weights kept by the mask and weights in all; biases, attention and norms count as kept."""
-        keeps = [self.get_buffer(f"weight_keep_{l}") for l in range(len(self.layers))]
+        keeps = [self.weight_keep(l) for l in range(len(self.layers))]
         total = sum(p.numel() for p in self.parameters())
-        pruned = sum(k.numel() - int(k.sum()) for k in keeps)
+        pruned = sum(k.numel() - int(k.sum()) for k in keeps if k is not None)
         return total - pruned, total
 
 
@@ -206,14 +258,24 @@ def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
 
 
 def _kept(like: Tensor, p: float) -> Tensor:
-    """1 / (1 - p) with probability 1 - p, else 0, of the shape of `like`; p is rounded to 1 / 65536."""
+    """1 / (1 - p) with probability 1 - p, else 0, of the shape of `like`."""
+    bits = torch.empty(words(like.numel()), dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    return kept(bits.view(torch.int16)[: like.numel()].view(like.shape), p, like.dtype)
+
+
+def words(count: int) -> int:
+    """How many 64-bit random numbers the dropout of `count` values takes."""
+    return (count + 3) // 4
+
+
+def kept(bits: Tensor, p: float, dtype: torch.dtype) -> Tensor:
+    """Random 16-bit numbers -> 1 / (1 - p) with probability 1 - p, else 0; p is rounded to 1 / 65536."""
     steps = min(round(p * 65536), 65535)
-    count = like.numel()
-    bits = torch.empty((count + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    kept = bits.view(torch.int16)[:count].view(like.shape) >= steps - 32768
-    return kept.to(like.dtype).mul_(65536 / (65536 - steps))
+    # straight into numbers: torch's way to bool and back takes ten times as long
+    passed = torch.ge(bits, steps - 32768, out=torch.empty(bits.shape, dtype=dtype, device=bits.device))
+    return passed.mul_(65536 / (65536 - steps))
 
 
-def net_for(graph: Graph, architecture: Architecture, dropout: float = 0.0) -> Net:
+def net_for(graph: Graph, architecture: Architecture, dropout: float = 0.0, feature_index: Tensor | None = None) -> Net:
     """A fresh net of the right sizes on the graph's device."""
-    return Net(graph.num_features, graph.num_classes, architecture, dropout).to(graph.device)
+    return Net(graph.num_features, graph.num_classes, architecture, dropout, feature_index).to(graph.device)

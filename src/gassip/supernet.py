@@ -32,10 +32,11 @@ class Supernet(nn.Module):
         alpha_start: float,
         score_mean: float,
         score_std: float,
+        weight_groups: str = "element",
     ) -> None:
         super().__init__()
         widths = shape.widths(features, classes)
-        heads = [shape.heads] * (len(widths) - 1) + [1]
+        heads = (*shape.heads, 1)
         self.ops = ops
         self.layers = Layers(Layer(*width, ops, head) for width, head in zip(widths, heads, strict=True))
         # batch statistics always: running ones of the mixture would not fit a single path
@@ -45,16 +46,40 @@ class Supernet(nn.Module):
         for layer in self.layers:
             layer.reset(weight_gain)
         self.alpha = nn.Parameter(alpha_start * torch.randn(len(widths), len(ops)))
-        self.weight_scores = nn.ParameterList(
-            score_mean + score_std * torch.randn_like(layer.weight) for layer in self.layers
-        )
+        self.weight_groups = weight_groups
+        sizes = [layer.weight.shape for layer in self.layers]
+        if weight_groups == "unit":  # of features, then of the units of each hidden layer, apart for each operation
+            sizes = [torch.Size([features]), *(layer.bias.shape for layer in self.layers)][:-1]
+        self.weight_scores = nn.ParameterList(score_mean + score_std * torch.randn(size) for size in sizes)
 
     def masked_weights(self, form: str | None) -> list[Tensor]:
         """W ⊙ M_W of every layer; `form` None leaves W as it is."""
         if form is None:
             return [layer.weight for layer in self.layers]
-        pairs = zip(self.layers, self.weight_scores, strict=True)
-        return [layer.weight * weight_mask(score, form) for layer, score in pairs]
+        masks = [weight_mask(score, form) for score in self.weight_scores]
+        if self.weight_groups == "element":
+            return [layer.weight * mask for layer, mask in zip(self.layers, masks, strict=True)]
+        weights: list[Tensor] = [layer.weight for layer in self.layers]
+        weights[0] = weights[0] * masks[0].unsqueeze(1)
+        for l, mask in enumerate(masks[1:]):
+            weights[l] = weights[l] * self.layers[l].beside(mask)
+        return weights
+
+    @torch.no_grad()
+    def path_scores(self, path: Path) -> list[Tensor]:
+        """S_W of one path, per layer; of groups, the lower score of the two that a weight belongs to."""
+        scores = [score.detach() for score in self.weight_scores]
+        if self.weight_groups == "element":
+            return [score[:, layer.columns(k)] for layer, score, k in zip(self.layers, scores, path, strict=True)]
+        rows = [scores[0], *(score[k] for score, k in zip(scores[1:], path, strict=False))]
+        lowest = []
+        for l, (layer, k) in enumerate(zip(self.layers, path, strict=True)):
+            columns = layer.columns(k).stop - layer.columns(k).start
+            own = rows[l].unsqueeze(1).expand(-1, columns)
+            if l + 1 < len(rows):  # the classes have no score
+                own = torch.minimum(own, rows[l + 1].repeat(columns // layer.out_width))
+            lowest.append(own.contiguous())
+        return lowest
 
     def forward(
         self,

@@ -1,0 +1,64 @@
+"""What a net weighs: weights stored, bytes on disk, edges, multiply-adds of one inference.
+
+    MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + Σ norms N·F
+
+h_l is dense but for a sparse X, of which only the stored values in columns that the net reads count; B_l is the number
+of columns of the layer's weight matrix, every stored weight counted, zero or not. Propagation costs (E + N)·F for GCN,
+E·F for ARMA and SAGE, (E + N)·F + 2 N·F for GAT (the sum and the two logits), nothing for Linear. Normalising edges,
+ReLU and biases are not counted.
+
+Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from safetensors.torch import save as to_bytes
+
+from gassip.graph import Graph
+from gassip.space import Model, Net
+from gassip.sparse import Csr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The counts that budgets bound."""
+
+    params: int  # numbers stored as parameters, zero or not
+    bytes: int  # of model.safetensors
+    edges: int  # directed
+    macs: int  # of one inference on the whole graph
+
+
+def size_of(net: Net, graph: Graph) -> Size:
+    """The counts of `net` on `graph`, whose edges are the kept ones."""
+    stored = sum(p.numel() for p in net.parameters())
+    return Size(params=stored, bytes=len(packed(net)), edges=graph.num_edges, macs=count_macs(net, graph))
+
+
+def packed(net: Model) -> bytes:
+    """model.safetensors: the state of the net."""
+    # clone: safetensors refuses two names for one memory
+    state = net.state_dict().items()
+    return to_bytes({k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in state})
+
+
+def count_macs(net: Net, graph: Graph) -> int:
+    """Multiply-adds of one full-graph inference, as the module's formula counts them."""
+    nodes, edges = graph.num_nodes, graph.num_edges
+    per_width = {"GCNConv": edges + nodes, "ArmaConv": edges, "SAGEConv": edges, "GATConv": edges + 3 * nodes}
+    total = _read(net, graph) * net.layers[0].weight.shape[1]
+    for l, layer in enumerate(net.layers):
+        if l > 0:
+            total += layer.weight.shape[0] * nodes * (layer.weight.shape[1] + net.architecture.batch_norm)
+        total += per_width.get(layer.ops[0], 0) * layer.out_width
+    return total
+
+
+def _read(net: Net, graph: Graph) -> int:
+    """Values of X that the first layer reads: all of a dense X, the stored ones of a CSR."""
+    if not isinstance(graph.x, Csr):
+        return graph.num_nodes * net.layers[0].weight.shape[0]
+    if net.feature_index is None:
+        return graph.x.nnz
+    return int(torch.bincount(graph.x.col, minlength=graph.num_features)[net.feature_index].sum())
