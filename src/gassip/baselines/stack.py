@@ -1,6 +1,6 @@
 """The same operation in every layer: what GCN, SAGE, ARMA and MLP are.
 
-    h_l = o(dropout(ReLU(h_{l-1}))),   trained by Adam on the training nodes
+h_l = o(dropout(ReLU(h_{l-1}))),   trained by Adam on the training nodes
 """
 
 from collections.abc import Callable
@@ -28,7 +28,8 @@ class Stack:
     weight_decay: float = 5e-4
 
     def net(self, graph: Graph) -> Net:
-        shape = Architecture(ops=(self.op,) * self.layers, hidden=self.hidden, batch_norm=self.batch_norm)
+        inner = (self.hidden,) * (self.layers - 1)
+        shape = Architecture(ops=(self.op,) * self.layers, hidden=inner, batch_norm=self.batch_norm)
         return net_for(graph, shape, self.dropout)
 
     def solve(

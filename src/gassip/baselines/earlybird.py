@@ -1,0 +1,131 @@
+"""Early-Bird GCN: the winning ticket of weights and graph is drawn as soon as its masks stand still.
+
+    each epoch: a step of W on CE, a step of m_g on CE + λ ‖m_g‖₁; masks = the highest |W| and the highest m_g
+    stop when max over the last three epochs of Hamming(masks, masks then) < 0.1; retrain W on what is left
+
+Hamming is the share of entries that differ. You, Lu, Zhou, Fu and Lin, Early-Bird GCNs: Graph-Network Co-Optimization
+Towards More Efficient GCN Training and Inference via Drawing Early-Bird Lottery Tickets, AAAI 2022.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gassip.baselines.pruning import (
+    EdgeMaskedNet,
+    Told,
+    apart,
+    check_shares,
+    counted,
+    drop_lowest,
+    first_keep,
+    flat,
+    setting,
+    step_alone,
+    take_over,
+)
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.ops import MaskedGraph
+from gassip.retrain import Found, Solution, conclude, seeded, supervised, train
+from gassip.space import net_for
+
+Masks = tuple[Tensor, Tensor]  # weights of all layers in one row, undirected edges; bool
+
+
+def hamming(one: Tensor, other: Tensor) -> float:
+    """The share of entries in which two masks differ."""
+    return float((one != other).float().mean()) if one.numel() else 0.0
+
+
+def settled(masks: Sequence[Masks], window: int, tolerance: float) -> bool:
+    """Whether the newest masks lie within `tolerance` of each of the `window` before them, weights and edges both."""
+    if len(masks) <= window:
+        return False
+    newest = masks[-1]
+    pairs = [(now, then) for before in masks[-window - 1 : -1] for now, then in zip(newest, before, strict=True)]
+    return max(hamming(now, then) for now, then in pairs) < tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlyBird:
+    """The lower ends of the published ratios: half of the weights and a fifth of the edges go."""
+
+    hidden: int = 64
+    dropout: float = 0.5
+    weight_share: float = 0.5  # dropped
+    edge_share: float = 0.2  # dropped
+    window: int = 3
+    tolerance: float = 0.1
+    draw_epochs: int = 100  # at most
+    epochs: int = 300  # of retraining
+    l1_edge: float = 1e-4
+    lr: float = 0.01
+    lr_edge: float = 0.01
+    weight_decay: float = 5e-4
+
+    def __post_init__(self) -> None:
+        check_shares({"weight_share": self.weight_share, "edge_share": self.edge_share})
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        began, tell = time.perf_counter(), counted(on_epoch)
+        current, shape = setting(graph, found, self.hidden)
+        columns = None if found is None else found.feature_index
+        with seeded(seed, graph.device):
+            net = EdgeMaskedNet(current, shape, self.dropout, columns).to(graph.device)
+            net.prune(first_keep(net, found))
+            (weights, edges), drawn = self.draw(net, current, first_keep(net, found), tell)
+            keep = apart(weights, [layer.weight for layer in net.layers])
+            ticket = take_over(net_for(graph, shape, self.dropout, columns), net, keep)  # it goes on from here
+            sparser = current.keep(edges[current.pair])
+            best_epoch = train(
+                ticket,
+                sparser,
+                epochs=self.epochs,
+                lr=self.lr,
+                weight_decay=self.weight_decay,
+                metric=metric,
+                on_epoch=tell,
+            )
+        details: dict[str, object] = {"drawn_at_epoch": drawn, "architecture": str(shape)}
+        return conclude(
+            ticket, sparser, began=began, best_epoch=best_epoch, edges_total=graph.num_edges, details=details
+        )
+
+    def draw(self, net: EdgeMaskedNet, graph: Graph, given: list[Tensor], tell: Told | None) -> tuple[Masks, int]:
+        """Train W and m_g in turn until the masks stand still; the masks, and the epoch."""
+        masked, row = MaskedGraph.of(graph), flat(given)
+        own = [value for name, value in net.named_parameters() if name != "edge_mask"]
+        weight_optimizer = torch.optim.Adam(own, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+        edge_optimizer = torch.optim.Adam([net.edge_mask], lr=self.lr_edge)
+        masks: list[Masks] = []
+        net.train()
+        for epoch in range(1, self.draw_epochs + 1):
+            loss = supervised(net, graph, masked, epoch)
+            step_alone(weight_optimizer, own, loss)
+            penalised = supervised(net, graph, masked, epoch) + self.l1_edge * net.edge_mask.abs().sum()
+            step_alone(edge_optimizer, [net.edge_mask], penalised)
+            masks = [*masks[-self.window :], self.masks(net, row)]
+            if tell is not None:
+                tell({"epoch": epoch, "train_loss": float(loss.detach())})
+            if settled(masks, self.window, self.tolerance):
+                break
+        return masks[-1], epoch
+
+    @torch.no_grad()
+    def masks(self, net: EdgeMaskedNet, given: Tensor) -> Masks:
+        """The highest |W| over all layers and the highest m_g, at the ratios."""
+        weights = drop_lowest(flat([layer.weight.abs() for layer in net.layers]), given, self.weight_share)
+        edges = net.edge_score()
+        return weights, drop_lowest(edges, torch.ones_like(edges, dtype=torch.bool), self.edge_share)

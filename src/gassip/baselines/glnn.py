@@ -1,0 +1,99 @@
+"""GLNN: a GNN teaches an MLP, which then needs no graph.
+
+    L = λ · CE(z_i, y_i) over training nodes + (1 − λ) · τ² · KL(softmax(t_i/τ) ‖ softmax(z_i/τ)) over all nodes
+
+with the teacher's class scores t. Zhang, Liu, Sun and Shah, Graph-less Neural Networks: Teaching Old MLPs New Tricks
+via Distillation, ICLR 2022.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gassip.baselines.pruning import counted, first_keep, setting
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.ops import MaskedGraph
+from gassip.retrain import Found, Solution, conclude, predict, seeded, train
+from gassip.space import Architecture, Model, net_for
+
+
+def distillation(
+    logits: Tensor, teacher: Tensor, y: Tensor, labelled: Tensor, *, hard: float, temperature: float
+) -> Tensor:
+    """λ CE on the labelled nodes + (1 − λ) τ² KL(teacher ‖ student) on all of them."""
+    target = F.log_softmax(teacher / temperature, 1)
+    soft = F.kl_div(F.log_softmax(logits / temperature, 1), target, reduction="batchmean", log_target=True)
+    loss = (1 - hard) * temperature**2 * soft
+    return loss + hard * F.cross_entropy(logits[labelled], y[labelled]) if hard > 0 else loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class Glnn:
+    """The published student (two layers of 128, λ = 0); the teacher is a GCN."""
+
+    hidden: int = 128
+    dropout: float = 0.6
+    hard: float = 0.0  # λ
+    temperature: float = 1.0  # τ
+    epochs: int = 300
+    lr: float = 0.01
+    weight_decay: float = 0.0  # more starves an MLP on row-normalised words
+    teacher_hidden: int = 64
+    teacher_dropout: float = 0.5
+    teacher_epochs: int = 300
+    teacher_lr: float = 0.01
+    teacher_weight_decay: float = 5e-4
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        began, tell = time.perf_counter(), counted(on_epoch)
+        bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool, device=graph.device))
+        with seeded(seed, graph.device):
+            scores = self.teach(graph, found, metric, tell)
+            student = net_for(graph, Architecture(ops=("Linear", "Linear"), hidden=(self.hidden,)), self.dropout)
+            best_epoch = train(
+                student,
+                bare,
+                epochs=self.epochs,
+                lr=self.lr,
+                weight_decay=self.weight_decay,
+                metric=metric,
+                loss=lambda model, given, masked, epoch: self.loss(model, given, masked, scores),
+                on_epoch=tell,
+            )
+        return conclude(student, bare, began=began, best_epoch=best_epoch, edges_total=graph.num_edges)
+
+    def teach(
+        self, graph: Graph, found: Found | None, metric: Metric, tell: Callable[[dict[str, float]], None] | None
+    ) -> Tensor:
+        """The class scores of a trained GNN, [N, C]."""
+        current, shape = setting(graph, found, self.teacher_hidden)
+        columns = None if found is None else found.feature_index
+        teacher = net_for(graph, shape, self.teacher_dropout, columns)
+        teacher.prune(first_keep(teacher, found))
+        train(
+            teacher,
+            current,
+            epochs=self.teacher_epochs,
+            lr=self.teacher_lr,
+            weight_decay=self.teacher_weight_decay,
+            metric=metric,
+            on_epoch=tell,
+        )
+        return predict(teacher, current)
+
+    def loss(self, model: Model, graph: Graph, masked: MaskedGraph, teacher: Tensor) -> Tensor:
+        logits = model.run(graph.x, masked)
+        return distillation(logits, teacher, graph.y, graph.train_mask, hard=self.hard, temperature=self.temperature)

@@ -1,0 +1,67 @@
+"""Magnitude: train, remove the smallest weights of all layers together, train on. Han et al., Learning both Weights
+and Connections for Efficient Neural Networks, NeurIPS 2015.
+
+    keep w  iff  |w| is among the largest (1 - p) of all |w|
+"""
+
+import copy
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from gassip.baselines.gcn import Gcn
+from gassip.baselines.pairs import check_share
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.retrain import Found, Solution, solve
+from gassip.space import Net
+
+
+def largest_weights(weights: Sequence[Tensor], share: float) -> list[Tensor]:
+    """Bool of each shape: the largest in size stay, round(share · all) go."""
+    joined = torch.cat([weight.detach().abs().reshape(-1) for weight in weights])
+    keep = torch.ones(joined.numel(), dtype=torch.bool, device=joined.device)
+    keep[joined.topk(round(share * joined.numel()), largest=False).indices] = False
+    parts = keep.split([weight.numel() for weight in weights])
+    return [part.view(weight.shape) for part, weight in zip(parts, weights, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Magnitude(Gcn):
+    """A GCN trained, pruned by the share `removed`, and trained on."""
+
+    removed: float = 0.5
+    tune_epochs: int = 100
+    tune_lr: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_share("removed", self.removed)
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        began = time.perf_counter()
+        dense = super().solve(graph, seed=seed, metric=metric, on_epoch=on_epoch).model
+        assert isinstance(dense, Net)
+        net = copy.deepcopy(dense)
+        net.prune(largest_weights([layer.weight for layer in net.layers], self.removed))
+        solution = solve(
+            graph,
+            lambda: net,
+            epochs=self.tune_epochs,
+            lr=self.tune_lr,
+            weight_decay=self.weight_decay,
+            seed=seed,
+            metric=metric,
+            on_epoch=on_epoch,
+        )
+        return replace(solution, seconds=time.perf_counter() - began)

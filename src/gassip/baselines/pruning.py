@@ -1,0 +1,115 @@
+"""What the pruning baselines share: trainable edge weights, counts that are exact, one global ranking over layers.
+
+    A' = A ⊙ m,  m ≥ 0 trainable, one per undirected edge, applied before any normalisation
+    keep the n − round(p · n) highest of the n scores that remain
+
+Shapes: E directed edges, P undirected edges.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gassip.errors import GassipError
+from gassip.graph import Graph
+from gassip.masks import highest
+from gassip.ops import MaskedGraph
+from gassip.retrain import Found, sparser
+from gassip.space import Architecture, Net
+from gassip.sparse import Csr
+
+NOISE = 1e-5  # as published for UGS
+
+Told = Callable[[dict[str, float]], None]
+
+
+class EdgeMaskedNet(Net):
+    """A net that weighs each undirected edge of one graph by a trainable m, which starts at about 1."""
+
+    slot: Tensor  # [E] the undirected edge of each directed one
+
+    def __init__(
+        self, graph: Graph, architecture: Architecture, dropout: float, feature_index: Tensor | None = None
+    ) -> None:
+        super().__init__(graph.num_features, graph.num_classes, architecture, dropout, feature_index)
+        self.register_buffer("slot", graph.pair, persistent=False)
+        pairs = int(graph.pair.max()) + 1 if graph.num_edges else 0
+        # [P]; the noise decides between edges that no gradient reaches, which would else go by their number
+        self.edge_mask = nn.Parameter(1 + NOISE * torch.randn(pairs))
+
+    def edge_score(self) -> Tensor:
+        """m [P]: below 0 a weight would turn a degree negative, so 0 is the least."""
+        return self.edge_mask.clamp_min(0)
+
+    def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        weight = graph.edge_weight * self.edge_score().index_select(0, self.slot)
+        return super().run(x, MaskedGraph(graph.adjacency, weight))
+
+
+def setting(graph: Graph, found: Found | None, hidden: int) -> tuple[Graph, Architecture]:
+    """Where pruning starts: a GCN of two layers on the whole graph, or what a search has found."""
+    if found is None:
+        return graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(hidden,))
+    return sparser(graph, found), found.architecture
+
+
+def first_keep(net: Net, found: Found | None) -> list[Tensor]:
+    """The weights that exist before pruning, per layer."""
+    if found is not None:
+        return [keep.clone() for keep in found.weight_keep]
+    return [torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers]
+
+
+def take_over(net: Net, source: Net, keep: list[Tensor]) -> Net:
+    """`net` with the weights of `source`, the pruned ones at 0."""
+    own = {name: value for name, value in source.state_dict().items() if name.startswith(("layers.", "norms."))}
+    net.load_state_dict(own, strict=False)
+    net.prune(keep)
+    return net
+
+
+def step_alone(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], loss: Tensor) -> None:
+    """One step of these parameters and no others, down `loss`."""
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+    optimizer.step()
+
+
+def drop_lowest(score: Tensor, alive: Tensor, share: float) -> Tensor:
+    """`alive` without the lowest `share` of it: exactly round(share · n) of n go."""
+    count = int(alive.sum())
+    return highest(score.masked_fill(~alive, -torch.inf), count - round(share * count))
+
+
+def flat(parts: Sequence[Tensor]) -> Tensor:
+    """The entries of all layers in one row, for a ranking over all of them."""
+    return torch.cat([part.flatten() for part in parts])
+
+
+def apart(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """The inverse of `flat`."""
+    parts = row.split([part.numel() for part in like])
+    return [part.view_as(shape) for part, shape in zip(parts, like, strict=True)]
+
+
+def check_shares(shares: Mapping[str, float]) -> None:
+    """Each at least 0 and below 1: something has to remain."""
+    for name, value in shares.items():
+        if not 0 <= value < 1:
+            raise GassipError(f"{name} is {value}; it must be at least 0 and below 1")
+
+
+def counted(on_epoch: Told | None) -> Told | None:
+    """`on_epoch` with one running epoch number over several trainings."""
+    if on_epoch is None:
+        return None
+    done = 0
+
+    def tell(row: dict[str, float]) -> None:
+        nonlocal done
+        done += 1
+        on_epoch(row | {"epoch": done})
+
+    return tell

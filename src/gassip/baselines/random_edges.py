@@ -1,0 +1,44 @@
+"""Random edges: the control for every sparsifier.
+
+A' = A without a share of its undirected edges, each as likely to go; then a GCN on A'
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from gassip.baselines.gcn import Gcn
+from gassip.baselines.pairs import check_share, draw, ends
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.retrain import Found, Solution
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomEdges(Gcn):
+    """A GCN without the share `removed` of the undirected edges."""
+
+    removed: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_share("removed", self.removed)
+
+    def sparser(self, graph: Graph, seed: int) -> Graph:
+        count = ends(graph).shape[1]
+        kept = count - round(self.removed * count)
+        return graph.keep(draw(torch.ones(count, device=graph.device), kept, seed)[graph.pair])
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        began = time.perf_counter()
+        solution = super().solve(self.sparser(graph, seed), seed=seed, metric=metric, on_epoch=on_epoch)
+        return replace(solution, edges_total=graph.num_edges, seconds=time.perf_counter() - began)

@@ -1,0 +1,277 @@
+"""SANE: node aggregators, skips and a layer aggregator in one differentiable supernet.
+
+    h_0 = X W + b,   h_l = Σ_n softmax(α_l)_n ELU(n(h_{l-1})),   s_l = Σ_k softmax(β_l)_k k(h_l),  k ∈ {0, identity}
+    z = MLP(Σ_m softmax(δ)_m m(s_1 … s_L)),   m = Linear(ReLU(concat | max | LSTM-attention)),   α, β, δ ← L_val
+
+Zhao, Yao and Tu, Search to Aggregate Neighborhood for Graph Neural Networks, ICDE 2021. The node aggregators are its
+eleven: SAGE (sum, mean, max), GCN, GIN, GAT and its four kin, GeniePath. The layer aggregators are those of jumping
+knowledge (Xu et al., ICML 2018). What has the highest α, β and δ is trained from scratch.
+
+Shapes: N nodes, L layers, F hidden width.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gassip.baselines.extra_ops import Op, edge_max, lean, make_op, shares, weighted_sum
+from gassip.baselines.graphnas import VECTORS
+from gassip.baselines.graphnas import logits as attention_logits
+from gassip.errors import GassipError
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.ops import MaskedGraph
+from gassip.retrain import Found, Solution, seeded, solve
+from gassip.space import Model, drop
+from gassip.sparse import Csr, transform
+
+PLAIN = {"gcn": "GCNConv", "gin": "GINConv", "sage-mean": "SAGEConv", "gat": "GATConv"}
+KIN = {"gat-sym": "sym-gat", "gat-cos": "cos", "gat-linear": "linear", "gat-gene-linear": "gene-linear"}
+NODES = ("sage-sum", "sage-mean", "sage-max", "gcn", "gin", "gat", *KIN, "geniepath")
+SKIPS = ("none", "skip")
+MERGES = ("concat", "max", "lstm")
+
+
+class Summed(Op):
+    """Σ or max over N_i ∪ i of m_ij P_j; the mask leaves out of a maximum what it removes."""
+
+    def __init__(self, in_width: int, out_width: int, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.linear = nn.Linear(in_width, out_width)
+
+    def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        product = transform(h, self.linear.weight.t())
+        share, ones = graph.edge_weight.unsqueeze(1), torch.ones(product.shape[0], 1, device=product.device)
+        gather = edge_max if self.kind == "max" else weighted_sum
+        return gather(graph, product, share, ones) + self.linear.bias
+
+
+class Kin(Op):
+    """GAT with another attention: the softmax over N_i ∪ i of a GraphNAS kind."""
+
+    def __init__(self, in_width: int, out_width: int, kind: str, heads: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_width, out_width)))
+        self.vectors = nn.Parameter(nn.init.xavier_uniform_(torch.empty(VECTORS[kind], heads, out_width // heads)))
+        self.bias = nn.Parameter(torch.zeros(out_width))
+
+    def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        product = transform(h, self.weight)
+        share, self_share = shares(graph, *attention_logits(self.kind, product, self.vectors, graph))
+        return weighted_sum(graph, product, share, self_share) + self.bias
+
+
+class GeniePath(Op):
+    """tanh of a GAT, then the gates of an LSTM that starts empty: c = σ(i) tanh(g), h = σ(o) tanh(c)."""
+
+    def __init__(self, in_width: int, out_width: int) -> None:
+        super().__init__()
+        self.breadth = make_op("GATConv", in_width, out_width)
+        self.gates = nn.Linear(out_width, 3 * out_width, bias=False)
+
+    def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        enter, new, leave = self.gates(torch.tanh(self.breadth(h, graph))).chunk(3, dim=1)
+        return torch.sigmoid(leave) * torch.tanh(torch.sigmoid(enter) * torch.tanh(new))
+
+
+def node_op(name: str, width: int, heads: int) -> Op:
+    """A node aggregator of that name, width to width."""
+    if name in PLAIN:
+        return make_op(PLAIN[name], width, width, heads)
+    if name in KIN:
+        return Kin(width, width, KIN[name], heads)
+    return GeniePath(width, width) if name == "geniepath" else Summed(width, width, name.removeprefix("sage-"))
+
+
+class Merge(nn.Module):
+    """Linear(ReLU(m(s_1 … s_L))) for L layers of width F."""
+
+    def __init__(self, kind: str, width: int, layers: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.linear = nn.Linear(width * layers if kind == "concat" else width, width)
+        if kind == "lstm":
+            self.lstm = nn.LSTM(width, layers * width // 2, batch_first=True, bidirectional=True)
+            self.attend = nn.Linear(2 * (layers * width // 2), 1)
+
+    def gather(self, parts: list[Tensor]) -> Tensor:
+        """concat: side by side; max: feature by feature; lstm: their mean weighted by softmax(attend(LSTM))."""
+        if self.kind == "concat":
+            return torch.cat(parts, dim=1)
+        stacked = torch.stack(parts, dim=1)
+        if self.kind == "max":
+            return stacked.max(1).values
+        share = torch.softmax(self.attend(self.lstm(stacked)[0]), dim=1)
+        return (share * stacked).sum(1)
+
+    def forward(self, parts: list[Tensor]) -> Tensor:
+        return self.linear(F.relu(self.gather(parts)))
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The candidates at every place; with one at each it is an architecture."""
+
+    nodes: tuple[tuple[str, ...], ...]
+    skips: tuple[tuple[str, ...], ...]
+    merges: tuple[str, ...]
+
+    def __str__(self) -> str:
+        names = ["|".join(place) for place in (*self.nodes, *self.skips, self.merges)]
+        return " ‖ ".join(names)
+
+
+class SaneNet(Model):
+    """The supernet, or one architecture of it: a softmax over one candidate is 1."""
+
+    def __init__(self, graph: Graph, choices: Choices, hidden: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.choices, self.dropout = choices, dropout
+        self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(graph.num_features, hidden)))
+        self.first_bias = nn.Parameter(torch.zeros(hidden))
+        self.layers = nn.ModuleList(nn.ModuleList(node_op(n, hidden, heads) for n in names) for names in choices.nodes)
+        self.merges = nn.ModuleList(Merge(kind, hidden, len(choices.nodes)) for kind in choices.merges)
+        self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, graph.num_classes))
+
+    def even(self) -> list[Tensor]:
+        """Zeros of the shapes of α, β and δ."""
+        device = self.first.device
+        node, skip = self.choices.nodes, self.choices.skips
+        sizes = [(len(node), len(node[0])), (len(skip), len(skip[0])), (1, len(self.choices.merges))]
+        return [torch.zeros(size, device=device) for size in sizes]
+
+    def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        return self.mixture(x, graph, self.even())
+
+    def mixture(self, x: Tensor | Csr, graph: MaskedGraph, scores: list[Tensor]) -> Tensor:
+        """Class scores [N, C], every place mixed by the softmax of its scores (α, β, δ)."""
+        node, skip, merge = (torch.softmax(score, 1) for score in scores)
+        h = self.dropped(transform(x, self.first) + self.first_bias)
+        parts = []
+        for l, ops in enumerate(self.layers):
+            assert isinstance(ops, nn.ModuleList)
+            outputs = [share * F.elu(lean(op, h, graph)) for share, op in zip(node[l], ops, strict=True)]  # type: ignore[arg-type]
+            h = self.dropped(torch.stack(outputs).sum(0))
+            names = self.choices.skips[l]
+            parts.append(h * skip[l, names.index("skip")] if "skip" in names else torch.zeros_like(h))
+        merged = [share * merge_op(parts) for share, merge_op in zip(merge[0], self.merges, strict=True)]
+        return self.head(self.dropped(torch.stack(merged).sum(0)))
+
+    def dropped(self, h: Tensor) -> Tensor:
+        out = drop(h, self.dropout if self.training else 0.0)
+        assert isinstance(out, Tensor)
+        return out
+
+
+def highest(choices: Choices, scores: list[Tensor]) -> Choices:
+    """One candidate at every place, by its score; where every skip is `none`, the last layer is kept."""
+    node, skip, merge = (score.argmax(1).tolist() for score in scores)
+    skips = [(choices.skips[l][k],) for l, k in enumerate(skip)]
+    if all(place == ("none",) for place in skips):
+        skips[-1] = ("skip",)
+    nodes = tuple((choices.nodes[l][k],) for l, k in enumerate(node))
+    return Choices(nodes, tuple(skips), (choices.merges[merge[0]],))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sane:
+    """The search as published; how the found net is trained was tuned there for each dataset."""
+
+    layers: int = 3
+    search_hidden: int = 32
+    heads: int = 8
+    search_epochs: int = 200
+    search_dropout: float = 0.5
+    lr: float = 0.025
+    lr_min: float = 0.001
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    clip: float = 5.0
+    lr_alpha: float = 3e-4
+    alpha_weight_decay: float = 1e-3
+    alpha_start: float = 1e-3
+    hidden: int = 64
+    dropout: float = 0.6
+    epochs: int = 300
+    retrain_lr: float = 0.005
+    retrain_weight_decay: float = 5e-4
+
+    def __post_init__(self) -> None:
+        if self.hidden % self.heads or self.search_hidden % self.heads:
+            raise GassipError(f"heads is {self.heads}; it must divide {self.search_hidden} and {self.hidden}")
+
+    def search_choices(self, graph: Graph, *, seed: int) -> Choices:
+        """DARTS over the three kinds of choices, first order."""
+        choices = Choices((NODES,) * self.layers, (SKIPS,) * self.layers, MERGES)
+        with seeded(seed, graph.device):
+            net = SaneNet(graph, choices, self.search_hidden, self.heads, self.search_dropout).to(graph.device)
+            scores = [(self.alpha_start * torch.randn_like(zero)).requires_grad_() for zero in net.even()]
+            steps = self.optimizers(net, scores)
+            masked = MaskedGraph.of(graph)
+            net.train()
+            for _ in range(self.search_epochs):
+                self.epoch(net, scores, graph, masked, *steps)
+        return highest(choices, scores)
+
+    def optimizers(
+        self, net: SaneNet, scores: list[Tensor]
+    ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
+        weights = torch.optim.SGD(net.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        alpha = torch.optim.Adam(scores, lr=self.lr_alpha, betas=(0.5, 0.999), weight_decay=self.alpha_weight_decay)
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(weights, self.search_epochs, eta_min=self.lr_min)
+        return weights, alpha, cosine
+
+    def epoch(
+        self,
+        net: SaneNet,
+        scores: list[Tensor],
+        graph: Graph,
+        masked: MaskedGraph,
+        weights: torch.optim.Optimizer,
+        alpha: torch.optim.Optimizer,
+        cosine: torch.optim.lr_scheduler.LRScheduler,
+    ) -> None:
+        """α, β, δ on validation nodes, then the weights on training nodes."""
+        logits = net.mixture(graph.x, masked, scores)
+        loss = F.cross_entropy(logits[graph.val_mask], graph.y[graph.val_mask])
+        for score, grad in zip(scores, torch.autograd.grad(loss, scores), strict=True):
+            score.grad = grad
+        alpha.step()
+        logits = net.mixture(graph.x, masked, [score.detach() for score in scores])
+        loss = F.cross_entropy(logits[graph.train_mask], graph.y[graph.train_mask])
+        weights.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), self.clip)
+        weights.step()
+        cosine.step()
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        began = time.perf_counter()
+        choices = self.search_choices(graph, seed=seed)
+        spent = time.perf_counter() - began
+        solution = solve(
+            graph,
+            lambda: SaneNet(graph, choices, self.hidden, self.heads, self.dropout),
+            epochs=self.epochs,
+            lr=self.retrain_lr,
+            weight_decay=self.retrain_weight_decay,
+            seed=seed,
+            metric=metric,
+            on_epoch=on_epoch,
+        )
+        details: dict[str, object] = {"architecture": str(choices), "search_seconds": spent}
+        return replace(solution, seconds=solution.seconds + spent, details=details)

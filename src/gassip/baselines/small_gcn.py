@@ -1,0 +1,13 @@
+"""Small GCN: h' = D^-1/2 (A + I) D^-1/2 h W with few hidden units; the control for every claim about size. Kipf and
+Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017."""
+
+from dataclasses import dataclass
+
+from gassip.baselines.gcn import Gcn
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallGcn(Gcn):
+    """A GCN with 4, 8, 16 or 32 hidden units."""
+
+    hidden: int = 16

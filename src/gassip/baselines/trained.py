@@ -1,0 +1,65 @@
+"""A method with a model of its own, trained by the shared trainer.
+
+    θ* = argmin_θ loss(model_θ, graph),   the epoch with the best validation score
+
+A subclass gives `model`, and where it has them its own `loss` and the edges its model still uses at inference.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.ops import MaskedGraph
+from gassip.retrain import Found, Solution, solve, supervised
+from gassip.space import Model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What every training needs; a subclass sets the published values."""
+
+    epochs: int = 300
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+
+    def model(self, graph: Graph) -> Model:
+        """A fresh model."""
+        raise NotImplementedError
+
+    def loss(self, model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
+        return supervised(model, graph, masked, epoch)
+
+    def used(self, model: Model, graph: Graph) -> Tensor | None:
+        """Edges [E] that the trained model uses; None where it uses them all."""
+        return None
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        began = time.perf_counter()
+        solution = solve(
+            graph,
+            lambda: self.model(graph),
+            epochs=self.epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            seed=seed,
+            metric=metric,
+            loss=self.loss,
+            on_epoch=on_epoch,
+        )
+        keep = self.used(solution.model, graph)
+        if keep is None:
+            return solution
+        seconds = time.perf_counter() - began
+        return replace(solution, graph=graph.keep(keep), edges_kept=int(keep.sum()), seconds=seconds)

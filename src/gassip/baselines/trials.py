@@ -1,0 +1,95 @@
+"""Architectures trained one by one and ranked on validation: what random and exhaustive search share.
+
+    a* = argmax_{a ∈ S} val(train(a)),   ties: the lower validation loss
+
+Every architecture starts from the same seed and is trained as the paper retrains; no test label is read.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.ops import MaskedGraph
+from gassip.retrain import Found, seeded, train, validate
+from gassip.settings import Gassip
+from gassip.space import Architecture, net_for
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One architecture and how it did on validation."""
+
+    ops: tuple[str, ...]
+    val_score: float
+    val_loss: float
+    seconds: float
+
+
+def all_paths(settings: Gassip) -> list[tuple[str, ...]]:
+    """The whole space, O^L architectures."""
+    return list(product(settings.ops, repeat=settings.layers))
+
+
+def shaped(settings: Gassip, ops: tuple[str, ...]) -> Architecture:
+    """The operations with the sizes that the settings name."""
+    inner = settings.layers - 1
+    return Architecture(
+        ops=ops, hidden=(settings.hidden,) * inner, heads=(settings.heads,) * inner, batch_norm=settings.batch_norm
+    )
+
+
+def try_all(
+    graph: Graph,
+    settings: Gassip,
+    paths: Sequence[tuple[str, ...]],
+    epochs: int,
+    *,
+    seed: int,
+    metric: Metric,
+    on_trial: Callable[[Trial], None] | None = None,
+) -> list[Trial]:
+    """Train every architecture once; best first."""
+    trials = []
+    for ops in paths:
+        trials.append(try_one(graph, settings, ops, epochs, seed=seed, metric=metric))
+        if on_trial is not None:
+            on_trial(trials[-1])
+    return sorted(trials, key=lambda trial: (-trial.val_score, trial.val_loss))
+
+
+def try_one(graph: Graph, settings: Gassip, ops: tuple[str, ...], epochs: int, *, seed: int, metric: Metric) -> Trial:
+    """One architecture at its best epoch on validation."""
+    began = time.perf_counter()
+    with seeded(seed, graph.device):
+        net = net_for(graph, shaped(settings, ops), settings.retrain_dropout)
+        train(
+            net, graph, epochs=epochs, lr=settings.retrain_lr, weight_decay=settings.retrain_weight_decay, metric=metric
+        )
+    value, loss = validate(net, graph, MaskedGraph.of(graph), metric)
+    return Trial(ops, value, loss, time.perf_counter() - began)
+
+
+def found_from(graph: Graph, settings: Gassip, trials: Sequence[Trial]) -> Found:
+    """The best trial as a finding: every weight and every edge stays."""
+    architecture = shaped(settings, trials[0].ops)
+    layers = net_for(graph, architecture).layers
+    history: list[dict[str, float | str]] = [
+        {"architecture": " ‖ ".join(t.ops), "val_score": t.val_score, "val_loss": t.val_loss, "seconds": t.seconds}
+        for t in trials
+    ]
+    return Found(
+        settings=settings,
+        architecture=architecture,
+        weight_keep=[torch.ones_like(layer.weight, dtype=torch.bool) for layer in layers],
+        edge_keep=torch.ones(graph.num_edges, dtype=torch.bool, device=graph.device),
+        edge_mask=torch.ones(graph.num_edges, device=graph.device),
+        first_weights={},
+        last_weights={},
+        history=history,
+        seconds=sum(t.seconds for t in trials),
+    )

@@ -1,0 +1,155 @@
+"""UGS: graph and weights pruned together, round by round, each round rewound to the start.
+
+    L = CE(A ⊙ m_g, W ⊙ m_θ) + λ_g ‖m_g‖₁ + λ_θ ‖m_θ‖₁        m beside fixed 0/1 masks
+    a round: train W, m_g, m_θ; at the best validation epoch drop the lowest 5 % of the remaining m_g and the lowest
+    20 % of the remaining m_θ (one ranking over all layers); W ← W_0; train W with the masks fixed
+
+Chen, Sui, Chen, Zhang and Wang, A Unified Lottery Ticket Hypothesis for Graph Neural Networks, ICML 2021.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gassip.baselines.pruning import (
+    EdgeMaskedNet,
+    Told,
+    apart,
+    check_shares,
+    counted,
+    drop_lowest,
+    first_keep,
+    flat,
+    setting,
+    take_over,
+)
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.ops import MaskedGraph
+from gassip.retrain import Found, Loss, Solution, conclude, seeded, supervised, train, validate
+from gassip.space import Architecture, Model, Net, net_for
+
+LARGE = 10_000  # nodes, from which on the published L1 weights are those of PubMed
+
+
+class UgsNet(EdgeMaskedNet):
+    """m_θ beside every weight and m_g beside every undirected edge, both about 1 at the start."""
+
+    def __init__(
+        self, graph: Graph, architecture: Architecture, dropout: float, feature_index: Tensor | None, noise: float
+    ) -> None:
+        super().__init__(graph, architecture, dropout, feature_index)
+        self.weight_masks = nn.ParameterList(torch.ones_like(layer.weight) for layer in self.layers)
+        with torch.no_grad():  # noise decides between entries that no gradient reaches
+            for mask in [self.edge_mask, *self.weight_masks]:
+                mask.copy_(1 + noise * torch.randn_like(mask))
+
+    def weight(self, l: int) -> Tensor:
+        return super().weight(l) * self.weight_masks[l]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ugs:
+    """Published counts and L1 weights; hidden 64 as the other rows (published: 512)."""
+
+    hidden: int = 64
+    dropout: float = 0.5
+    rounds: int = 20
+    epochs: int = 200  # with trainable masks, and again with fixed ones
+    edge_share: float = 0.05  # of the remaining edges, dropped each round
+    weight_share: float = 0.2  # of the remaining weights
+    l1_edge: float = 1e-2
+    l1_weight: float = 1e-2
+    noise: float = 1e-5
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+
+    def __post_init__(self) -> None:
+        check_shares({"edge_share": self.edge_share, "weight_share": self.weight_share})
+
+    @classmethod
+    def published(cls, graph: Graph) -> Self:
+        """The published L1 weights: as they stand for Cora and CiteSeer, PubMed's for graphs of its size and larger."""
+        return cls() if graph.num_nodes < LARGE else cls(l1_edge=1e-6, l1_weight=1e-3)
+
+    def solve(
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        found: Found | None = None,
+        on_epoch: Callable[[dict[str, float]], None] | None = None,
+    ) -> Solution:
+        began, tell = time.perf_counter(), counted(on_epoch)
+        current, shape = setting(graph, found, self.hidden)
+        columns = None if found is None else found.feature_index
+        rounds: list[dict[str, float]] = []
+        best: tuple[float, Net, Graph, int] | None = None
+        with seeded(seed, graph.device):
+            start = net_for(graph, shape, self.dropout, columns)
+            keep = first_keep(start, found)
+            for number in range(1, self.rounds + 1):
+                current, keep = self.prune(current, start, keep, metric, tell)
+                ticket = take_over(net_for(graph, shape, self.dropout, columns), start, keep)
+                epoch = self.fit(ticket, current, metric, tell)
+                value, _ = validate(ticket, current, MaskedGraph.of(current), metric)
+                row = {"round": number, "val": value, "edges": current.num_edges, "weights": ticket.num_weights()[0]}
+                rounds.append(row)
+                if best is None or value >= best[0]:  # of equal rounds the sparser
+                    best = (value, ticket, current, epoch)
+        assert best is not None
+        details: dict[str, object] = {"rounds": rounds, "architecture": str(shape)}
+        _, ticket, current, epoch = best
+        ticket.eval()
+        return conclude(ticket, current, began=began, best_epoch=epoch, edges_total=graph.num_edges, details=details)
+
+    def prune(
+        self,
+        graph: Graph,
+        start: Net,
+        keep: list[Tensor],
+        metric: Metric,
+        tell: Told | None,
+    ) -> tuple[Graph, list[Tensor]]:
+        """One round of trainable masks: the sparser graph and the weights that remain."""
+        net = UgsNet(graph, start.architecture, self.dropout, start.feature_index, self.noise).to(graph.device)
+        take_over(net, start, keep)
+        net.edge_mask.requires_grad_(self.edge_share > 0)
+        self.fit(net, graph, metric, tell, self.penalised)
+        scores = [mask.detach().abs() for mask in net.weight_masks]
+        weights = apart(drop_lowest(flat(scores), flat(keep), self.weight_share), keep)
+        edges = net.edge_score().detach()
+        alive = drop_lowest(edges, torch.ones_like(edges, dtype=torch.bool), self.edge_share)
+        return graph.keep(alive[graph.pair]), weights
+
+    def penalised(self, model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
+        """CE + λ_g ‖m_g‖₁ + λ_θ ‖m_θ‖₁."""
+        assert isinstance(model, UgsNet)
+        loss = F.cross_entropy(model.run(graph.x, masked)[graph.train_mask], graph.y[graph.train_mask])
+        loss = loss + self.l1_weight * torch.stack([mask.abs().sum() for mask in model.weight_masks]).sum()
+        return loss + self.l1_edge * model.edge_mask.abs().sum() if self.edge_share > 0 else loss
+
+    def fit(
+        self,
+        net: Net,
+        graph: Graph,
+        metric: Metric,
+        tell: Told | None,
+        loss: Loss = supervised,
+    ) -> int:
+        return train(
+            net,
+            graph,
+            epochs=self.epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            metric=metric,
+            loss=loss,
+            on_epoch=tell,
+        )
