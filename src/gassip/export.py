@@ -1,0 +1,187 @@
+"""A run in the forms it is deployed in; each is compared with torch before it is kept.
+
+    runtime      a folder for gassip.runtime: meta.json, model, graph and inputs, without what only a retraining needs;
+                 edges as int32 rows, weights as float32, float16 or int8, zeros left out where that is smaller
+    onnx         one file, onnx_graph.py
+
+A file that does not agree with torch within 1e-4 in each of 30 runs on all threads, or gives another label where the
+two best scores are further apart than that, is not written.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse as sp
+
+from gassip import runtime, store
+from gassip.artefact import check_target, open_run, replace_file, write_folder
+from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from gassip.artefact import Run
+
+RUNS = 30
+TOLERANCE = 1e-4
+KEPT = ("dataset", "source", "nodes", "features", "class_names", "architecture", "edges_kept", "edges_total")
+
+
+def to_runtime(
+    folder: str | Path,
+    out: str | Path,
+    *,
+    precision: store.Precision = "float32",
+    inputs: bool = True,
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Write the folder, and return its meta.json; `agreement` in it says what the precision costs."""
+    folder, out = Path(folder), Path(out)
+    check_target(out, overwrite)
+    meta = store.read_meta(folder)
+    if meta["schema"] != store.SCHEMAS[0]:
+        raise GassipError(f"{folder} is an export already; export the run it was made from")
+    state = store.read_tensors(folder, "model.safetensors", meta)
+    graph = store.read_tensors(folder, "graph.safetensors", meta)
+    contents = {
+        "model.safetensors": store.write_tensors(_model_tensors(state, precision)),
+        "graph.safetensors": store.write_tensors(_graph_tensors(graph, meta["nodes"])),
+    }
+    if inputs and "inputs.safetensors" in meta["files"]:
+        given = store.read_tensors(folder, "inputs.safetensors", meta)
+        contents["inputs.safetensors"] = store.write_tensors(_input_tensors(given, graph))
+    made = {name: meta[name] for name in KEPT} | {"schema": store.SCHEMAS[1], "precision": precision}
+    made["agreement"] = _agreement(folder, precision)
+    made["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    made["bytes"] = {name: len(content) for name, content in contents.items()}
+    made["sha256"] = store.digest(made)
+    contents["meta.json"] = (json.dumps(made, indent=1) + "\n").encode()
+    write_folder(out.resolve(), contents)
+    return made
+
+
+def _model_tensors(state: store.Tensors, precision: store.Precision) -> store.Tensors:
+    """What inference reads; `weight_keep` only says which zeros are meant, `num_batches_tracked` nothing."""
+    out: store.Tensors = {}
+    for name, value in state.items():
+        if name.startswith("layers.") and name.endswith(".weight"):
+            out |= {f"{name}.{part}".rstrip("."): own for part, own in store.pack(value, precision).items()}
+        elif not name.startswith("weight_keep_") and not name.endswith("num_batches_tracked"):
+            out[name] = value.astype(np.int32) if name == "feature_index" else value
+    return out
+
+
+def _graph_tensors(graph: store.Tensors, nodes: int) -> store.Tensors:
+    """Edges by receiver: how many there are up to each, and their senders."""
+    sender, receiver = graph["edge_index"]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))]).astype(np.int32)
+    short = np.uint16 if nodes <= 2**16 else np.int32
+    weight = {"edge_weight": graph["edge_weight"]} if "edge_weight" in graph else {}
+    return {"indptr": indptr, "sender": sender.astype(short)} | weight
+
+
+def _input_tensors(given: store.Tensors, graph: store.Tensors) -> store.Tensors:
+    out = dict(given) | {"test_mask": graph["test_mask"]}
+    if "x_indices" in out and out["x_indices"].size and int(out["x_indices"].max()) < 2**16:
+        out["x_indices"] = out["x_indices"].astype(np.uint16)
+    return out
+
+
+def _agreement(folder: Path, precision: store.Precision) -> str:
+    """What rounding costs on the run's own graph; the runtime's float32 against torch's first."""
+    whole = runtime.load(folder)
+    if whole.x is None:
+        return "not measured: the run was saved without its inputs"
+    scores = whole.scores()
+    check(lambda: scores, torch_scores(open_run(folder), whole, whole.stored), runs=1)
+    rounded = runtime.load(folder, precision=precision)
+    return runtime.cost(precision, rounded.predict(), scores.argmax(1), whole)
+
+
+# ONNX
+
+
+def to_onnx(folder: str | Path, out: str | Path, *, dynamic: bool = False, overwrite: bool = False) -> int:
+    """Write the file once it agrees with torch, and return its number of bytes."""
+    out = Path(out)
+    if out.exists() and not overwrite:
+        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
+    try:
+        import onnxruntime
+
+        from gassip import onnx_graph
+    except ImportError as error:
+        raise GassipError("ONNX export needs the 'onnx' extra: pip install 'gassip[onnx]'") from error
+    run, model = open_run(folder), runtime.load(folder)
+    made = onnx_graph.dynamic(model) if dynamic else onnx_graph.fixed(model, model.stored)
+    content: bytes = made.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])  # on all threads
+    graphs = [model.stored, _another(model)] if dynamic else [model.stored]
+    for inputs in graphs:
+        feeds = onnx_inputs(model, inputs, dynamic)
+        check(lambda: session.run(None, feeds)[0], torch_scores(run, model, inputs))  # noqa: B023
+    replace_file(out, content)
+    return len(content)
+
+
+def onnx_inputs(model: runtime.Model, inputs: runtime.Inputs, dynamic: bool) -> dict[str, np.ndarray]:
+    """The arrays an exported file is fed with for a graph; columns of x that the net does not read are drawn."""
+    feeds = {"x": all_columns(model, inputs.x)}
+    if dynamic:
+        coo = inputs.edges.tocoo()
+        feeds |= {"edge_index": np.stack([coo.col, coo.row]).astype(np.int64), "edge_weight": coo.data}
+    return feeds
+
+
+def all_columns(model: runtime.Model, x: runtime.Table) -> np.ndarray:
+    """Dense x [N, D] from the columns that are read."""
+    dense = x.toarray() if isinstance(x, sp.csr_array) else x
+    if model.feature_index is None:
+        return dense
+    whole = np.random.default_rng(0).random((dense.shape[0], model.features), dtype=np.float32)
+    whole[:, model.feature_index] = dense
+    return whole
+
+
+def _another(model: runtime.Model) -> runtime.Inputs:
+    """A small random graph with an isolated node, weights and sizes of its own."""
+    rng = np.random.default_rng(0)
+    nodes = 23
+    x = rng.normal(size=(nodes, model.layers[0].weights[0].shape[0])).astype(np.float32)
+    ends = rng.integers(0, nodes - 1, (2, 80))
+    return runtime.Inputs(x, runtime.clean_edges(ends, rng.uniform(0.1, 2, 80), nodes, undirected=False))
+
+
+def torch_scores(run: "Run", model: runtime.Model, inputs: runtime.Inputs) -> np.ndarray:
+    """The scores to agree with, by the net itself."""
+    import torch
+
+    from gassip.ops import MaskedGraph
+    from gassip.sparse import Csr
+
+    edges = Csr.from_scipy(inputs.edges)
+    assert edges.value is not None
+    if isinstance(inputs.x, sp.csr_array):
+        column = inputs.x.indices if model.feature_index is None else model.feature_index[inputs.x.indices]
+        shape = (inputs.x.shape[0], model.features)
+        x: Csr | torch.Tensor = Csr.from_scipy(sp.csr_array((inputs.x.data, column, inputs.x.indptr), shape=shape))
+    else:
+        x = torch.from_numpy(np.array(all_columns(model, inputs.x)))
+    with torch.no_grad():
+        scores: np.ndarray = run.model.run(x, MaskedGraph(edges, edges.value)).numpy()
+    return scores
+
+
+def check(run: Callable[[], np.ndarray], expected: np.ndarray, *, runs: int = RUNS) -> None:
+    """Refuse what differs from `expected` in any of `runs` runs."""
+    best = expected.max(1)
+    for at in range(1, runs + 1):
+        got = run()
+        far = float((np.abs(got - expected) / np.maximum(1, np.abs(expected))).max())
+        chosen = np.take_along_axis(expected, got.argmax(1)[:, None], 1)[:, 0]
+        others = int((best - chosen > 2 * TOLERANCE * np.maximum(1, np.abs(best))).sum())
+        if not far <= TOLERANCE or others:
+            what = f"run {at} of {runs} is off by {far:.2g} and gives {others} of {best.size} nodes another label"
+            raise GassipError(f"the export does not agree with torch: {what}; nothing was written")
