@@ -1,0 +1,424 @@
+"""Train R copies of a net on one graph at once: one wide product instead of R narrow ones.
+
+    h_r = o(A, dropout_r(ReLU(h_r)) W_r),   r = 1..R,   L = Σ_r L_r
+
+Each copy has its own start, its own weight mask, its own stream of random numbers (drawn in the order in which
+`retrain.train` draws them) and its own best epoch, so that copy r ends where `retrain.solve` with seed r ends, up to
+rounding. A copy's loss reads only the training nodes and their neighbourhoods, and its validation only the validation
+nodes and theirs: the rest of the graph is left out of the products, which changes nothing.
+
+All five operations and batch norm are covered. A model that is not exactly a `Net`, or is on a GPU, is trained by
+single runs instead.
+
+Shapes: R copies, N nodes, n nodes of a field, D features, F width of a layer, B columns of its weights, C classes.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gassip.graph import Graph
+from gassip.metrics import Metric, score
+from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
+from gassip.retrain import Found, Solution, conclude, found_net, seeded, solve, sparser
+from gassip.space import Layer, Model, Net, kept, words
+from gassip.sparse import Csr, multiply, product, segment_sum
+
+AT_ONCE = 2**24  # values of the widest layer, over all nodes and copies, that are held at once
+NARROW = 32  # width under which copies are propagated side by side, [n, R·F], and not one after the other
+
+
+def solve_many(
+    graph: Graph,
+    build: Callable[[], Model],
+    *,
+    seeds: Sequence[int],
+    epochs: int,
+    lr: float,
+    weight_decay: float,
+    metric: Metric = "accuracy",
+    edges_total: int | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> list[Solution]:
+    """What `retrain.solve` gives for each of `seeds`; seconds are an even share of the whole."""
+    options = {"epochs": epochs, "lr": lr, "weight_decay": weight_decay}
+    solutions: list[Solution] = []
+    while len(solutions) < len(seeds):
+        own = seeds[len(solutions) :]
+        began = time.perf_counter()
+        first, _ = _start(build, own[0], graph)
+        if not isinstance(first, Net) or not batchable(first, graph):
+            return [
+                solve(graph, build, **options, seed=seed, metric=metric, edges_total=edges_total, on_epoch=on_epoch)  # type: ignore[arg-type]
+                for seed in seeds
+            ]
+        own = own[: copies_at_once(first, graph)]
+        starts = [_start(build, seed, graph) for seed in own]
+        nets = [net for net, _ in starts if isinstance(net, Net)]
+        best = train_many(nets, [g for _, g in starts], graph, **options, metric=metric, on_epoch=on_epoch)  # type: ignore[arg-type]
+        done = [
+            conclude(net, graph, began=began, best_epoch=epoch, edges_total=edges_total)
+            for net, epoch in zip(nets, best, strict=True)
+        ]
+        share = (time.perf_counter() - began) / len(own)
+        solutions += [replace(solution, seconds=share) for solution in done]
+    return solutions
+
+
+def retrain_many(
+    graph: Graph,
+    found: Found,
+    *,
+    seeds: Sequence[int],
+    metric: Metric = "accuracy",
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> list[Solution]:
+    """What `retrain.retrain` gives for each of `seeds`."""
+    settings = found.settings
+    return solve_many(
+        sparser(graph, found),
+        lambda: found_net(graph, found),
+        seeds=seeds,
+        epochs=settings.retrain_epochs,
+        lr=settings.retrain_lr,
+        weight_decay=settings.retrain_weight_decay,
+        metric=metric,
+        edges_total=graph.num_edges,
+        on_epoch=on_epoch,
+    )
+
+
+def batchable(model: Model, graph: Graph) -> bool:
+    """Whether copies of this model can be trained together."""
+    return type(model) is Net and graph.device.type == "cpu"
+
+
+def copies_at_once(net: Net, graph: Graph) -> int:
+    widths = [layer.weight.shape[1] for layer in net.layers]
+    widths += [] if isinstance(graph.x, Csr) else [graph.num_features]
+    return max(1, AT_ONCE // (graph.num_nodes * max(widths)))
+
+
+def _start(build: Callable[[], Model], seed: int, graph: Graph) -> tuple[Model, torch.Generator]:
+    """The model that `seed` gives, and a generator that goes on where building it stopped."""
+    with seeded(seed, graph.device):
+        model = build().to(graph.device)
+        generator = torch.Generator()
+        generator.set_state(torch.get_rng_state())
+    return model, generator
+
+
+def train_many(
+    nets: Sequence[Net],
+    generators: Sequence[torch.Generator],
+    graph: Graph,
+    *,
+    epochs: int,
+    lr: float,
+    weight_decay: float,
+    metric: Metric,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> list[int]:
+    """`retrain.train` for every net; leaves each at its best validation epoch and returns these epochs."""
+    copies = Copies(nets, generators, graph)
+    train, val = copies.field(graph.train_mask), copies.field(graph.val_mask)
+    optimizer = torch.optim.Adam(copies.weights.values(), lr=lr, weight_decay=weight_decay, fused=True)
+    best, best_epoch = [(-torch.inf, -torch.inf)] * len(nets), [0] * len(nets)
+    best_state = {name: value.detach().clone() for name, value in copies.state().items()}
+    for epoch in range(1, epochs + 1):
+        optimizer.zero_grad()
+        loss = losses(copies.run(train, training=True), train).sum()
+        loss.backward()
+        optimizer.step()
+        values, val_losses = validate_many(copies, val, metric)
+        judged = [(value, -own) for value, own in zip(values, val_losses, strict=True)]
+        better = [r for r in range(len(nets)) if judged[r] > best[r]]
+        for r in better:
+            best[r], best_epoch[r] = judged[r], epoch
+        if better:
+            _keep(best_state, copies.state(), better)
+        if on_epoch:
+            on_epoch(_mean_row(epoch, float(loss.detach()) / len(nets), val_losses, values))
+    for r, net in enumerate(nets):
+        net.load_state_dict({name: value[r] for name, value in best_state.items()}, strict=False)
+        net.zero_pruned()
+        net.eval()
+    return best_epoch
+
+
+def _mean_row(epoch: int, train_loss: float, val_losses: list[float], values: list[float]) -> dict[str, float]:
+    val_loss, value = (sum(own) / len(own) for own in (val_losses, values))
+    return {"epoch": epoch, "train_loss": train_loss, "val_loss": val_loss, "val_score": value}
+
+
+@torch.no_grad()
+def _keep(best: dict[str, Tensor], now: dict[str, Tensor], copies: list[int]) -> None:
+    for name, value in now.items():
+        for r in copies:
+            best[name][r].copy_(value[r])
+
+
+def losses(logits: Tensor, field: "Field") -> Tensor:
+    """Cross-entropy of each copy on the field's targets, [R]."""
+    share = torch.log_softmax(logits.permute(2, 0, 1).contiguous(), 0)  # classes first: several times faster
+    y = field.y.expand(1, *logits.shape[:2])
+    return -share.gather(0, y).squeeze(0).mean(1)
+
+
+@torch.no_grad()
+def validate_many(copies: "Copies", field: "Field", metric: Metric) -> tuple[list[float], list[float]]:
+    """`retrain.validate` of every copy."""
+    logits = copies.run(field, training=False)
+    loss: list[float] = losses(logits, field).tolist()
+    if metric == "accuracy":
+        values: list[float | None] = list((logits.argmax(2) == field.y).float().mean(1).tolist())
+    else:
+        values = [score(metric, own, field.y) for own in logits]
+    return [-own if value is None else value for value, own in zip(values, loss, strict=True)], loss
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Hop:
+    """One layer's part of the graph: it reads the first `nodes_in` nodes of a field and gives its first `nodes_out`."""
+
+    nodes_in: int
+    nodes_out: int
+    pattern: Csr  # [out, in], with values where the operation fixes them
+    many: Csr  # [R·out, R·in], the same for every copy: block-diagonal
+    edge_weight: Tensor  # [R·nnz], of GATConv: the given weight, 1 for the node itself
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Field:
+    """The nodes a loss on some targets reads, targets first, then their neighbours, hop by hop."""
+
+    nodes: Tensor  # [n]
+    y: Tensor  # [targets]
+    hops: list[Hop]  # per layer, the first layer's first
+    x: Tensor | Csr  # [n, D]; a CSR is [R·n, R·D], block-diagonal
+    entries: Tensor  # of a CSR x: where its values stand among the random numbers of `_draw`, [R·nnz]
+
+
+class Copies:
+    """R nets of one architecture, their weights stacked: [R, ...] each."""
+
+    def __init__(self, nets: Sequence[Net], generators: Sequence[torch.Generator], graph: Graph) -> None:
+        self.graph, self.net, self.generators, self.count = graph, nets[0], generators, len(nets)
+        self.masked = MaskedGraph.of(graph)
+        self.x = nets[0].picked(graph.x)
+        named = [dict(net.named_parameters()) for net in nets]
+        self.weights = {name: nn.Parameter(torch.stack([own[name].detach() for own in named])) for name in named[0]}
+        self.keeps = [_stacked_keep(nets, l) for l in range(len(nets[0].layers))]
+        widths = [layer.weight.shape[0] for layer in list(nets[0].layers)[1:] if nets[0].norms]
+        self.running = [(torch.zeros(self.count, width), torch.ones(self.count, width)) for width in widths]
+
+    def state(self) -> dict[str, Tensor]:
+        """Every parameter and running figure by its name in `Net`, stacked."""
+        state: dict[str, Tensor] = dict(self.weights)
+        for l, (mean, var) in enumerate(self.running):
+            state |= {f"norms.{l}.running_mean": mean, f"norms.{l}.running_var": var}
+        return state
+
+    def field(self, targets: Tensor) -> Field:
+        """The field of the nodes marked in `targets`; batch norm reads every node, so with it nothing is left out."""
+        nodes = torch.nonzero(targets).squeeze(1)
+        y, sizes = self.graph.y[nodes], [nodes.numel()]
+        for layer in reversed(list(self.net.layers)):
+            if self.net.norms or layer.ops[0] != "Linear":
+                nodes = _with_neighbours(nodes, self.graph, everything=bool(self.net.norms))
+            sizes.append(nodes.numel())
+        place = torch.full((self.graph.num_nodes,), -1)
+        place[nodes] = torch.arange(nodes.numel())
+        sizes = sizes[::-1]
+        layers = zip(self.net.layers, sizes[:-1], sizes[1:], strict=True)
+        hops = [self._hop(layer.ops[0], nodes, place, before, after) for layer, before, after in layers]
+        if not isinstance(self.x, Csr):
+            return Field(nodes=nodes, y=y, hops=hops, x=self.x[nodes], entries=nodes)
+        rows, entries = _rows(self.x, nodes)
+        stride = 4 * words(self.x.nnz)
+        entries = (entries + stride * torch.arange(self.count).unsqueeze(1)).view(-1)
+        return Field(nodes=nodes, y=y, hops=hops, x=repeated(rows, self.count), entries=entries)
+
+    def _hop(self, op: str, nodes: Tensor, place: Tensor, before: int, after: int) -> Hop:
+        """The edges into the first `after` nodes, and where the operation counts the node itself, that one last."""
+        if op == "Linear":
+            none = Csr(torch.zeros(after + 1, dtype=torch.int32), nodes[:0].int(), torch.empty(0), (after, before))
+            return Hop(nodes_in=before, nodes_out=after, pattern=none, many=none, edge_weight=torch.empty(0))
+        rows, edges = _rows(self.graph.adjacency, nodes[:after])
+        value, self_value = _edge_values(op, self.masked)
+        row, col, value = rows.row, place[rows.col64], value[edges]
+        if self_value is not None:
+            own = torch.arange(after)
+            row, col, value = (
+                torch.cat([row, own]),
+                torch.cat([col, own]),
+                torch.cat([value, self_value[nodes[:after]]]),
+            )
+            order = torch.argsort(row, stable=True)
+            row, col, value = row[order], col[order], value[order]
+        pattern = replace(Csr.from_sorted_edges(row, col, (after, before)), value=value)
+        many = repeated(pattern, self.count)
+        assert many.value is not None
+        return Hop(nodes_in=before, nodes_out=after, pattern=pattern, many=many, edge_weight=many.value)
+
+    def run(self, field: Field, *, training: bool) -> Tensor:
+        """Class scores of the field's targets, [R, targets, C]."""
+        h: Tensor | None = None
+        for l, layer in enumerate(self.net.layers):
+            whole, keep = self.weights[f"layers.{l}.weight"], self.keeps[l]
+            weight = whole if keep is None else whole * keep
+            p = self.net.dropout if training else 0.0
+            if h is None:
+                products = self._first(field, weight, p)
+            else:
+                h = F.relu(h, inplace=True)
+                h = self._norm(l - 1, h, training) if self.net.norms else h
+                h = h if p == 0.0 else h * kept(self._bits(h.shape[2], field.nodes[: h.shape[1]]), p, h.dtype)
+                products = product(h, weight)
+            h = self._propagate(l, layer, field.hops[l], products)
+        assert h is not None
+        return h
+
+    def _first(self, field: Field, weight: Tensor, p: float) -> Tensor:
+        """X W of each copy under its own dropout, [R, n, B]."""
+        copies, width = self.count, weight.shape[2]
+        if isinstance(field.x, Csr):
+            value = field.x.value
+            assert value is not None and isinstance(self.x, Csr)
+            if p > 0.0:
+                bits = self._draw(self.x.nnz).view(-1).index_select(0, field.entries)
+                value = value * kept(bits, p, value.dtype)
+            return multiply(field.x, weight.reshape(-1, width), value).view(copies, -1, width)
+        if p == 0.0:
+            return torch.matmul(field.x, weight)
+        return product(field.x * kept(self._bits(field.x.shape[1], field.nodes), p, field.x.dtype), weight)
+
+    def _draw(self, count: int) -> Tensor:
+        """16-bit random numbers, at least `count` for each copy from its own generator, [R, ·]."""
+        bits = torch.empty(self.count, words(count), dtype=torch.int64)
+        for own, generator in zip(bits, self.generators, strict=True):
+            own.random_(-(2**63), None, generator=generator)
+        return bits.view(torch.int16)
+
+    def _bits(self, width: int, nodes: Tensor) -> Tensor:
+        """What a single run draws for its [N, width] values, for these nodes only, [R, n, width]."""
+        total = self.graph.num_nodes * width
+        drawn = self._draw(total)[:, :total].unflatten(1, (self.graph.num_nodes, width))
+        return drawn.index_select(1, nodes)
+
+    def _norm(self, l: int, h: Tensor, training: bool) -> Tensor:
+        """`nn.BatchNorm1d` of each copy."""
+        norm, (mean, var) = self.net.norms[l], self.running[l]
+        assert isinstance(norm, nn.BatchNorm1d) and norm.momentum is not None
+        wide = h.transpose(0, 1).reshape(h.shape[1], -1)  # [N, R·F]: one channel per copy and unit
+        weight, bias = (self.weights[f"norms.{l}.{name}"].reshape(-1) for name in ("weight", "bias"))
+        out = F.batch_norm(wide, mean.view(-1), var.view(-1), weight, bias, training, norm.momentum, norm.eps)
+        return out.view(h.shape[1], self.count, -1).transpose(0, 1)
+
+    def _propagate(self, l: int, layer: Layer, hop: Hop, products: Tensor) -> Tensor:
+        """The layer's operation on the products of every copy, [R, nodes_in, B] -> [R, nodes_out, F]."""
+        op, width, bias = layer.ops[0], layer.out_width, self.weights[f"layers.{l}.bias"]
+        if op == "Linear":
+            return products[:, : hop.nodes_out] + bias
+        if op == "GATConv":
+            out = attend(hop, products, self.weights[f"layers.{l}.attention"])
+        else:
+            out = propagate(hop, products[:, :, :width])
+            if products.shape[2] > width:  # SAGEConv and ArmaConv: a second matrix for the node itself
+                out = out.add_(products[:, : hop.nodes_out, width:])
+        return out.add_(bias)
+
+
+def _stacked_keep(nets: Sequence[Net], l: int) -> Tensor | None:
+    """The weight masks of layer l as numbers, [R, in, B]; None where all weights exist."""
+    keeps = [net.weight_keep(l) for net in nets]
+    if all(keep is None for keep in keeps):
+        return None
+    weight = nets[0].layers[l].weight.detach()
+    return torch.stack([torch.ones_like(weight) if keep is None else keep.to(weight.dtype) for keep in keeps])
+
+
+def _edge_values(op: str, masked: MaskedGraph) -> tuple[Tensor, Tensor | None]:
+    """What an operation multiplies each edge by, [E], and the node itself, [N], where that is one more edge."""
+    if op == "GCNConv":
+        edge, own = masked.gcn
+        return edge, own.squeeze(1)
+    if op == "GATConv":
+        return masked.edge_weight, torch.ones(masked.adjacency.shape[0])
+    return masked.mean if op == "SAGEConv" else masked.arma, None
+
+
+def _with_neighbours(nodes: Tensor, graph: Graph, *, everything: bool) -> Tensor:
+    """`nodes`, then those that send to them (or all others), each once."""
+    seen = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    seen[nodes] = True
+    reached = torch.ones_like(seen)
+    if not everything:
+        reached = torch.zeros_like(seen)
+        reached[graph.edge_index[0, seen[graph.edge_index[1]]]] = True
+    return torch.cat([nodes, torch.nonzero(reached & ~seen).squeeze(1)])
+
+
+def _rows(matrix: Csr, rows: Tensor) -> tuple[Csr, Tensor]:
+    """The matrix with these rows only, in this order, and which entries it took."""
+    starts, counts = matrix.rowptr.long()[rows], matrix.rowptr.diff().long()[rows]
+    rowptr = torch.zeros(rows.numel() + 1, dtype=torch.int64)
+    rowptr[1:] = counts.cumsum(0)
+    entries = torch.repeat_interleave(starts - rowptr[:-1], counts) + torch.arange(int(rowptr[-1]))
+    value = None if matrix.value is None else matrix.value[entries]
+    return Csr(rowptr.to(torch.int32), matrix.col[entries], value, (rows.numel(), matrix.shape[1])), entries
+
+
+def repeated(matrix: Csr, count: int) -> Csr:
+    """diag(S, S, ..., S): `count` copies as one matrix, its transpose made from the one of S."""
+    rows, columns = matrix.shape
+    value = None if matrix.value is None else matrix.value.repeat(count)
+    many = Csr(*_shifted(matrix.rowptr, matrix.col, columns, count), value, (rows * count, columns * count))
+    rowptr, col, order = matrix.transpose
+    shift = torch.arange(count).unsqueeze(1) * matrix.nnz
+    many.__dict__["transpose"] = (*_shifted(rowptr, col, rows, count), (order + shift).view(-1))
+    return many
+
+
+def _shifted(rowptr: Tensor, col: Tensor, columns: int, count: int) -> tuple[Tensor, Tensor]:
+    copy = torch.arange(count, dtype=torch.int32).unsqueeze(1)
+    starts = (rowptr[:-1] + copy * col.numel()).view(-1)
+    end = torch.tensor([count * col.numel()], dtype=torch.int32)
+    return torch.cat([starts, end]), (col + copy * columns).view(-1)
+
+
+def propagate(hop: Hop, products: Tensor) -> Tensor:
+    """A P of each copy, [R, nodes_out, F]."""
+    copies, _, width = products.shape
+    if width >= NARROW:
+        return multiply(hop.many, products.reshape(-1, width)).view(copies, -1, width)
+    wide = products.transpose(0, 1).reshape(hop.nodes_in, -1)  # [n, R·F]
+    return multiply(hop.pattern, wide).view(-1, copies, width).transpose(0, 1)
+
+
+def attend(hop: Hop, products: Tensor, attention: Tensor) -> Tensor:
+    """GATConv of each copy under its own attention [R, 2, H, F / H]; the node itself is the last edge of its row."""
+    copies, heads, width = attention.shape[0], *attention.shape[2:]
+    outputs = []
+    for head in range(heads):
+        part = products[:, :, head * width : (head + 1) * width].contiguous()
+        sender, receiver = torch.bmm(part, attention[:, :, head].transpose(1, 2)).unbind(2)
+        shares = _shares(hop, sender.reshape(-1), receiver[:, : hop.nodes_out].reshape(-1))
+        outputs.append(multiply(hop.many, part.view(-1, width), shares).view(copies, -1, width))
+    return outputs[0] if heads == 1 else torch.cat(outputs, dim=2)
+
+
+def _shares(hop: Hop, sender: Tensor, receiver: Tensor) -> Tensor:
+    """a_ij of every copy and edge, as `ops.attention_shares`, [R·nnz]."""
+    row, col = hop.many.row, hop.many.col64
+    logit = F.leaky_relu(sender.index_select(0, col) + receiver.index_select(0, row), NEGATIVE_SLOPE)
+    with torch.no_grad():
+        present = torch.where(hop.edge_weight > 0, logit, -torch.inf)
+        top = torch.full_like(receiver, -torch.inf).scatter_reduce(0, row, present, "amax")
+        floor = top.index_select(0, row)
+    grown = hop.edge_weight * torch.exp(torch.where(logit > floor, floor, logit) - floor)
+    return grown / segment_sum(hop.many, grown).index_select(0, row)
