@@ -1,10 +1,10 @@
 """`python -m benchmarks`: every benchmark in turn, on the datasets under $GASSIP_DATA; status 1 if a bar is missed."""
 
-from benchmarks import kernels, memory, search
+from benchmarks import inference, kernels, memory, search, training
 
 
 def main() -> int:
-    results = [part.main() for part in (kernels, search, memory)]
+    results = [part.main() for part in (kernels, search, training, memory, inference)]
     print(f"{sum(results)} of {len(results)} benchmarks met all their bars")
     return 0 if all(results) else 1
 

@@ -282,9 +282,11 @@ spent = time.process_time() - before
 import json
 load(sys.argv[1]).predict()
 """
+# not getrusage: its maximum outlives exec, so that a child starts with its parent's
 PRINT = """
-import resource
-print(json.dumps({"seconds": spent, "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+with open("/proc/self/status") as status:
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+print(json.dumps({"seconds": spent, "MiB": peak / 1024}))
 """
 
 

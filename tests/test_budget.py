@@ -244,10 +244,8 @@ def test_impossible_budgets_name_the_least(make_graph: Callable[..., Graph]) -> 
         fit_budget(graph, found, Budget(max_bytes="10B"))
     with pytest.raises(GassipError, match=r"--max-latency-ms 1e-6 cannot be met on graph: the least is [0-9.]+"):
         fit_budget(graph, found, Budget(max_latency_ms="1e-6"))
-    # Linear: 1 + 1, then 3 + 3: 8
-    with pytest.raises(
-        GassipError, match=r"--max-params 7 cannot be met on graph: the least is 8 \(GCNConv ‖ GCNConv"
-    ):
+    # GCNConv, one matrix: 1 + 1, then 3 + 3: 8
+    with pytest.raises(GassipError, match=r"--max-params 7 cannot be met on graph: the least is 8 \(GCNConv ‖ GCNConv"):
         check_possible(graph, QUICK, Budget(max_params=7))
     check_possible(graph, QUICK, Budget(max_params=8))
 

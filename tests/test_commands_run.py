@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import gassip
 from conftest import random_graph
 from gassip import tuned
 from gassip.artefact import open_run
@@ -97,7 +98,8 @@ def test_processes_give_the_same_records(capsys: pytest.CaptureFixture[str]) -> 
 def test_ctrl_c_ends_all_processes_and_keeps_the_book(tmp_path: Path) -> None:
     words = ["run", "random-edges", "--data", "toy.npz", "--seeds", "400", "--jobs", "2", "--record", "--quiet"]
     command = [sys.executable, "-m", "gassip", *words, "--set", "epochs=50"]
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    env = os.environ | {"PYTHONPATH": str(Path(gassip.__file__).parents[1])}
+    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=env)
     book, waited = tmp_path / "results" / "toy.jsonl", time.monotonic()
     while not book.exists() and time.monotonic() - waited < 60:
         time.sleep(0.05)
@@ -182,13 +184,12 @@ def test_tune_chooses_by_validation_and_run_uses_it(
 ) -> None:
     monkeypatch.setattr(tuned, "GRID", {"hidden": (4, 8), "dropout": (0.5, 0.8)})
     monkeypatch.setattr(tuned, "default_path", lambda: Path("tuned.json"))
-    assert main(["tune", "sgc", "--dataset", "debian", "--seeds", "1", "--quiet", "--out", "none.json"]) in (0, 2)
     assert main(["tune", "small-gcn", "--dataset", "debian", "--seeds", "2", "--quiet", "--json"]) == 0
-    entry_ = json.loads(capsys.readouterr().out.split("gassip:")[-1].strip().split("\n", 0)[-1])
-    best = max(entry_["scores"], key=lambda own: own["mean"])
-    assert entry_["settings"] == best["settings"] and len(entry_["scores"]) == 4 and entry_["seeds"] == [0, 1]
-    assert all(len(own["val"]) == 2 for own in entry_["scores"])
-    assert tuned.settings_for("debian", "small-gcn") == entry_["settings"]
+    chosen = json.loads(capsys.readouterr().out)
+    best = max(chosen["scores"], key=lambda own: own["mean"])
+    assert chosen["settings"] == best["settings"] and len(chosen["scores"]) == 4 and chosen["seeds"] == [0, 1]
+    assert all(len(own["val"]) == 2 for own in chosen["scores"])
+    assert tuned.settings_for("debian", "small-gcn") == chosen["settings"]
     words = ["run", "small-gcn", "--dataset", "debian", "--quiet", "--json"]
     assert main(words) == 0
     (own,) = json.loads(capsys.readouterr().out)["records"]

@@ -33,7 +33,7 @@ def quick(method: Method) -> Method:
         value = getattr(method, own.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             small[own.name] = quick(value)  # type: ignore[arg-type]
-        if not isinstance(value, int) and "epochs" not in own.name or isinstance(value, bool):
+        if (not isinstance(value, int) and "epochs" not in own.name) or isinstance(value, bool):
             continue
         few = [count for word, count in FEW.items() if word in own.name]
         if few:

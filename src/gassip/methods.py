@@ -172,7 +172,7 @@ METHODS: dict[str, Entry] = {
         "Qin et al., NeurIPS 2021",
     ),
     "gauss": Entry(
-        lambda graph: Gauss(),
+        lambda graph: Gauss.of(graph),
         "architecture search",
         "sampled architectures by importance, on a curriculum of nodes",
         "Guan et al., ICML 2022",

@@ -221,6 +221,7 @@ def _in_processes(args: argparse.Namespace, runs: "list[Run]", book: "Book | Non
     results = None if book is None else str(book.folder)
     done: dict[str, Record] = {}
     workers: dict[Connection, Any] = {}
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a process inherits, so that Ctrl-C is ours alone
     try:
         for part in shares:
             ours, theirs = context.Pipe(duplex=False)
@@ -228,6 +229,7 @@ def _in_processes(args: argparse.Namespace, runs: "list[Run]", book: "Book | Non
             worker.start()
             theirs.close()
             workers[ours] = (worker, part)
+        signal.signal(signal.SIGINT, usual)
         with progress(args.method, len(runs), args.quiet) as show:
             while workers:
                 for ready in wait(list(workers)):
@@ -238,6 +240,7 @@ def _in_processes(args: argparse.Namespace, runs: "list[Run]", book: "Book | Non
                         value = last.scores.get(last.run.metric, {}).get("val", float("nan"))
                         show({"epoch": len(done), "val_score": value})
     finally:
+        signal.signal(signal.SIGINT, usual)
         for worker, _ in workers.values():
             worker.terminate()
             worker.join()
@@ -275,8 +278,7 @@ def deal(runs: "Sequence[Run]", jobs: int) -> "list[list[Run]]":
 
 
 def work(pipe: Connection, runs: "list[Run]", path: str | None, tuned: bool, results: str | None) -> None:
-    """A process's share of the runs; Ctrl-C is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A process's share of the runs."""
     import torch
 
     from gassip.bench import Book, carry_out
