@@ -84,7 +84,7 @@ def test_search_ends_with_a_summary_and_the_folder(arrays: Arrays, capsys: pytes
     assert "gassip evaluate runs/graph-paper-seed0" in out and "gassip predict" in out
     assert "search 5/5" in err and "entropy" in err and "retrain 3/3" in err
     assert sorted(os.listdir("runs")) == ["graph-paper-seed0"]
-    assert set(os.listdir("runs/graph-paper-seed0")) == {"meta.json", *artefact.FILES}
+    assert set(os.listdir("runs/graph-paper-seed0")) == {"meta.json", "inputs.safetensors", *artefact.FILES}
 
 
 def test_json_is_the_meta_and_nothing_else(arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:
