@@ -473,7 +473,6 @@ DATASETS: dict[str, Dataset] = {
         files=("ms_academic_phy.npz",),
         read=partial(_shchur, "ms_academic_phy.npz"),
         fetch=_fetch_coauthor,
-        normalize=True,
     ),
     "coauthor-cs": Dataset(
         description="co-authorship in computer science; keywords of papers; field",
@@ -486,7 +485,6 @@ DATASETS: dict[str, Dataset] = {
         files=("ms_academic_cs.npz",),
         read=partial(_shchur, "ms_academic_cs.npz"),
         fetch=_fetch_coauthor,
-        normalize=True,
     ),
     "photo": Dataset(
         description="goods bought together on Amazon; words of reviews; category",
@@ -499,7 +497,6 @@ DATASETS: dict[str, Dataset] = {
         files=("amazon_electronics_photo.npz",),
         read=partial(_shchur, "amazon_electronics_photo.npz"),
         fetch=_fetch_amazon,
-        normalize=True,
     ),
     "actor": Dataset(
         description="actors on the same Wikipedia page, directed; keywords; kind of actor",
