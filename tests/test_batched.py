@@ -5,17 +5,30 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse as sp
 from torch import Tensor
 from torch.testing import assert_close
 
 from conftest import random_graph
-from gassip.batched import Copies, batchable, copies_at_once, repeated, retrain_many, solve_many
+from gassip.batched import (
+    Copies,
+    Entries,
+    Sparse,
+    _DroppedRelu,
+    _SparseTimes,
+    batchable,
+    both_ways,
+    copies_at_once,
+    repeated,
+    retrain_many,
+    solve_many,
+)
 from gassip.graph import Graph
 from gassip.metrics import METRICS, Metric
 from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.retrain import Found, Solution, retrain, solve
 from gassip.settings import Gassip
-from gassip.space import Architecture, Model, Net, net_for
+from gassip.space import Architecture, Model, Net, kept, net_for
 from gassip.sparse import Csr, multiply, product
 
 OPTIONS = {"epochs": 12, "lr": 0.03, "weight_decay": 1e-3}
@@ -189,3 +202,59 @@ def test_product_is_the_plain_one(shape: tuple[int, int, int]) -> None:
     stacked = torch.randn(2, n, k, dtype=torch.float64, requires_grad=True)
     weights = torch.randn(2, k, f, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(product, (stacked, weights))
+
+
+def random_csr(rows: int, columns: int, seed: int) -> Csr:
+    generator = torch.Generator().manual_seed(seed)
+    dense = torch.randn(rows, columns, generator=generator)
+    return Csr.from_scipy(sp.csr_array(torch.where(dense > 0.3, dense, 0).numpy()))
+
+
+def dense_of(entries: Entries, shape: tuple[int, int]) -> Tensor:
+    return torch.from_numpy(Csr(entries.rowptr, entries.col, entries.value, shape).to_scipy().toarray())
+
+
+@given(st.integers(0, 999), st.sampled_from([0.2, 0.5, 0.8, 1.0]))
+def test_the_kept_entries_are_those_of_plain_dropout(seed: int, p: float) -> None:
+    x, nodes = random_csr(7, 5, seed), torch.tensor([6, 0, 3])
+    bits = torch.randint(-(2**15), 2**15, (x.nnz,), dtype=torch.int16)
+    assert x.value is not None
+    expected = torch.from_numpy(x.with_value(x.value * kept(bits, p, torch.float32)).to_scipy().toarray())[nodes]
+    own = Sparse.of(x, nodes).dropped(bits, p)
+    assert_close(dense_of(own, (3, 5)), expected)
+    right, frame = torch.randn(3, 2), sp.csc_array((5, 3), dtype="float32")
+    assert_close(own.transposed_times(right, frame), expected.T @ right)
+
+
+@pytest.mark.parametrize("transposed", [True, False])
+def test_the_first_layer_and_its_gradients_are_the_dense_ones(transposed: bool) -> None:
+    a, xs = random_csr(4, 6, 0), [random_csr(6, 5, r) for r in (1, 2)]
+    weights = [torch.randn(5, 3, requires_grad=True) for _ in xs]
+    bias = torch.randn(2, 1, 3, requires_grad=True)
+    ways = [both_ways(x) for x in xs]
+    inputs = [(x, back if transposed else None) for x, back in ways]
+    out = _SparseTimes.apply(both_ways(a), inputs, bias, *weights)
+    matrices = [torch.from_numpy(x.to_scipy().toarray()) for x in (a, *xs)]
+    plain = torch.stack([matrices[0] @ x @ w for x, w in zip(matrices[1:], weights, strict=True)]) + bias
+    assert_close(out, plain)
+    right = torch.randn(2, 4, 3)
+    grads = [torch.autograd.grad((y * right).sum(), [bias, *weights]) for y in (out, plain)]
+    for own, expected in zip(*grads, strict=True):
+        assert_close(own, expected)
+
+
+def test_relu_and_dropout_in_one() -> None:
+    h = torch.tensor([-1.0, 2.0, 3.0, -4.0], requires_grad=True)
+    bits = torch.tensor([32767, 32767, -32768, -32768], dtype=torch.int16)  # kept, kept, dropped, dropped
+    out = _DroppedRelu.apply(h, bits, 0.75)
+    assert out.tolist() == [0.0, 8.0, 0.0, 0.0]
+    out.sum().backward()
+    assert h.grad is not None and h.grad.tolist() == [0.0, 4.0, 0.0, 0.0]
+
+
+def test_propagation_comes_first_where_few_nodes_are_asked_for(path: Graph) -> None:
+    """3 nodes in, 2 out, 5 entries (0-0, 0-1, 1-0, 1-1, 1-2): 5 K + 2 K F against 3 K F + 5 F multiplications."""
+    net = builder(path, "GCNConv", "GCNConv")()
+    hop = Copies([net], [torch.Generator()], path).field(path.train_mask).hops[1]
+    assert hop.pattern.nnz == 5
+    assert hop.less_work_first(4, 7) and not hop.less_work_first(4, 1)  # 76 < 119; 28 > 17

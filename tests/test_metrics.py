@@ -44,6 +44,19 @@ def test_all_agree_with_scikit_learn(seed: int, classes: int) -> None:
     assert score("roc-auc", logits, y) == pytest.approx(expected)
 
 
+@given(st.integers(0, 999), st.integers(2, 6), st.integers(1, 4))
+def test_ties_and_absent_answers_agree_with_scikit_learn(seed: int, classes: int, levels: int) -> None:
+    """Logits of few levels: most scores are tied, some classes are never called."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randint(levels, (50, classes), generator=generator).float()
+    y = torch.cat([torch.arange(classes), torch.randint(classes, (50 - classes,), generator=generator)])
+    share = torch.softmax(logits.double(), 1).numpy()
+    expected = roc_auc_score(y, share[:, 1]) if classes == 2 else roc_auc_score(y, share, multi_class="ovr")
+    assert score("roc-auc", logits, y) == pytest.approx(expected, abs=1e-12)
+    f1 = f1_score(y, logits.argmax(1), average="macro", zero_division=0)
+    assert score("macro-f1", logits, y) == pytest.approx(f1, abs=1e-12)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_no_nodes_no_score(metric: Metric) -> None:
     assert score(metric, LOGITS[:0], Y[:0]) is None

@@ -5,7 +5,8 @@
 Each copy has its own start, its own weight mask, its own stream of random numbers (drawn in the order in which
 `retrain.train` draws them) and its own best epoch, so that copy r ends where `retrain.solve` with seed r ends, up to
 rounding. A copy's loss reads only the training nodes and their neighbourhoods, and its validation only the validation
-nodes and theirs: the rest of the graph is left out of the products, which changes nothing.
+nodes and theirs: the rest of the graph is left out of the products, which changes nothing. Of a sparse X only the
+entries that dropout keeps are multiplied, and A (H W) is computed as (A H) W where that is less work.
 
 All five operations and batch norm are covered. A model that is not exactly a `Net`, or is on a GPU, is trained by
 single runs instead.
@@ -16,9 +17,14 @@ Shapes: R copies, N nodes, n nodes of a field, D features, F width of a layer, B
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from scipy import sparse as sp
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from gassip.graph import Graph
@@ -28,7 +34,12 @@ from gassip.retrain import Found, Solution, conclude, found_net, seeded, solve, 
 from gassip.space import Layer, Model, Net, kept, words
 from gassip.sparse import Csr, multiply, product, segment_sum
 
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 AT_ONCE = 2**24  # values of the widest layer, over all nodes and copies, that are held at once
+HEAP = 2**25 - 2**16  # bytes: having freed a block of this size, glibc keeps what is freed later for the next epoch
+FIRST = "layers.0.weight"
+SUMS = ("GCNConv", "SAGEConv", "ArmaConv")  # operations that multiply each edge by a fixed number
 NARROW = 32  # width under which copies are propagated side by side, [n, R·F], and not one after the other
 
 
@@ -126,9 +137,9 @@ def train_many(
     """`retrain.train` for every net; leaves each at its best validation epoch and returns these epochs."""
     copies = Copies(nets, generators, graph)
     train, val = copies.field(graph.train_mask), copies.field(graph.val_mask)
-    optimizer = torch.optim.Adam(copies.weights.values(), lr=lr, weight_decay=weight_decay, fused=True)
+    optimizer = torch.optim.Adam(copies.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
     best, best_epoch = [(-torch.inf, -torch.inf)] * len(nets), [0] * len(nets)
-    best_state = {name: value.detach().clone() for name, value in copies.state().items()}
+    best_state = {name: [own.detach().clone() for own in value] for name, value in copies.state().items()}
     for epoch in range(1, epochs + 1):
         optimizer.zero_grad()
         loss = losses(copies.run(train, training=True), train).sum()
@@ -156,7 +167,7 @@ def _mean_row(epoch: int, train_loss: float, val_losses: list[float], values: li
 
 
 @torch.no_grad()
-def _keep(best: dict[str, Tensor], now: dict[str, Tensor], copies: list[int]) -> None:
+def _keep(best: dict[str, list[Tensor]], now: dict[str, list[Tensor]], copies: list[int]) -> None:
     for name, value in now.items():
         for r in copies:
             best[name][r].copy_(value[r])
@@ -182,6 +193,76 @@ def validate_many(copies: "Copies", field: "Field", metric: Metric) -> tuple[lis
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Entries:
+    """A sparse matrix S without gradients: its entries row by row."""
+
+    rowptr: Tensor  # [rows + 1] int32
+    col: Tensor  # [nnz] int32
+    value: Tensor  # [nnz]
+
+    @cached_property
+    def row(self) -> Ints:
+        """The row of each entry, [nnz]."""
+        return np.repeat(np.arange(self.rowptr.numel() - 1), self.rowptr.diff().numpy())
+
+    def times(self, dense: Tensor) -> Tensor:
+        """S D without a gradient, [rows, F]."""
+        options = {"mode": "sum", "per_sample_weights": self.value, "include_last_offset": True}
+        return F.embedding_bag(self.col, dense.detach(), self.rowptr, **options)  # type: ignore[arg-type]
+
+    def transposed_times(self, dense: Tensor, frame: sp.csc_array) -> Tensor:
+        """Sᵀ D without a gradient, [columns, F]; `frame` is any matrix of the shape of Sᵀ, to be filled.
+
+        Slower than `times`, but faster than to transpose for one product.
+        """
+        frame.data, frame.indices, frame.indptr = self.value.numpy(), self.col.numpy(), self.rowptr.numpy()
+        return torch.from_numpy(frame @ dense.numpy())
+
+    def among(self, passed: Flags, scale: float) -> "Entries":
+        """Those marked in `passed` [nnz] only, `scale` times as large."""
+        index = np.flatnonzero(passed)  # numpy: without branches, which random numbers would mislead
+        rowptr = np.zeros(self.rowptr.numel(), dtype=np.int32)
+        np.cumsum(np.bincount(self.row.take(index), minlength=rowptr.size - 1), out=rowptr[1:])
+        taken = torch.from_numpy(index)
+        value = self.value.index_select(0, taken).mul_(scale)
+        return Entries(rowptr=torch.from_numpy(rowptr), col=self.col.index_select(0, taken), value=value)
+
+
+def _passing(p: float) -> tuple[int, float]:
+    """The least 16-bit number that `space.kept` lets pass, and what it multiplies by."""
+    steps = min(round(p * 65536), 65535)
+    return steps - 32768, 65536 / (65536 - steps)
+
+
+def both_ways(matrix: Csr) -> tuple[Entries, Entries]:
+    """S and Sᵀ."""
+    assert matrix.value is not None
+    rowptr, col, order = matrix.transpose
+    columns = Entries(rowptr=rowptr, col=col, value=matrix.value[order])
+    return Entries(rowptr=matrix.rowptr, col=matrix.col, value=matrix.value), columns
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sparse:
+    """The rows of a sparse X that a field reads, their transpose, and where each entry of the rows stands in X."""
+
+    rows: Entries
+    columns: Entries
+    entries: Ints
+
+    @staticmethod
+    def of(x: Csr, nodes: Tensor) -> "Sparse":
+        matrix, entries = _rows(x, nodes)
+        rows, columns = both_ways(matrix)
+        return Sparse(rows=rows, columns=columns, entries=entries.numpy())
+
+    def dropped(self, bits: Tensor, p: float) -> Entries:
+        """The entries that `space.kept` keeps under these random numbers, one per entry of X."""
+        least, scale = _passing(p)
+        return self.rows.among((bits.numpy() >= least).take(self.entries), scale)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Hop:
     """One layer's part of the graph: it reads the first `nodes_in` nodes of a field and gives its first `nodes_out`."""
 
@@ -191,6 +272,15 @@ class Hop:
     many: Csr  # [R·out, R·in], the same for every copy: block-diagonal
     edge_weight: Tensor  # [R·nnz], of GATConv: the given weight, 1 for the node itself
 
+    @cached_property
+    def both_ways(self) -> tuple[Entries, Entries]:
+        return both_ways(self.pattern)
+
+    def less_work_first(self, width_in: int, width_out: int) -> bool:
+        """Whether (A H) W takes fewer multiplications than A (H W)."""
+        first = self.pattern.nnz * width_in + self.nodes_out * width_in * width_out
+        return first < self.nodes_in * width_in * width_out + self.pattern.nnz * width_out
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Field:
@@ -199,29 +289,34 @@ class Field:
     nodes: Tensor  # [n]
     y: Tensor  # [targets]
     hops: list[Hop]  # per layer, the first layer's first
-    x: Tensor | Csr  # [n, D]; a CSR is [R·n, R·D], block-diagonal
-    entries: Tensor  # of a CSR x: where its values stand among the random numbers of `_draw`, [R·nnz]
+    x: "Tensor | Sparse"  # [n, D]
 
 
 class Copies:
-    """R nets of one architecture, their weights stacked: [R, ...] each."""
+    """R nets of one architecture; their weights are stacked, [R, ...] each, but for the first layer's, a list."""
 
     def __init__(self, nets: Sequence[Net], generators: Sequence[torch.Generator], graph: Graph) -> None:
         self.graph, self.net, self.generators, self.count = graph, nets[0], generators, len(nets)
         self.masked = MaskedGraph.of(graph)
+        torch.empty(HEAP, dtype=torch.uint8)  # given back at once
+        self._pool = torch.empty(0, dtype=torch.int64)
         self.x = nets[0].picked(graph.x)
         named = [dict(net.named_parameters()) for net in nets]
+        self.first = [nn.Parameter(own.pop(FIRST).detach().clone()) for own in named]
         self.weights = {name: nn.Parameter(torch.stack([own[name].detach() for own in named])) for name in named[0]}
         self.keeps = [_stacked_keep(nets, l) for l in range(len(nets[0].layers))]
         widths = [layer.weight.shape[0] for layer in list(nets[0].layers)[1:] if nets[0].norms]
         self.running = [(torch.zeros(self.count, width), torch.ones(self.count, width)) for width in widths]
 
-    def state(self) -> dict[str, Tensor]:
-        """Every parameter and running figure by its name in `Net`, stacked."""
-        state: dict[str, Tensor] = dict(self.weights)
+    def parameters(self) -> list[nn.Parameter]:
+        return [*self.first, *self.weights.values()]
+
+    def state(self) -> dict[str, list[Tensor]]:
+        """Every parameter and running figure by its name in `Net`, one of each copy."""
+        state: dict[str, list[Tensor]] = {name: list(value) for name, value in self.weights.items()}
         for l, (mean, var) in enumerate(self.running):
-            state |= {f"norms.{l}.running_mean": mean, f"norms.{l}.running_var": var}
-        return state
+            state |= {f"norms.{l}.running_mean": list(mean), f"norms.{l}.running_var": list(var)}
+        return state | {FIRST: list(self.first)}
 
     def field(self, targets: Tensor) -> Field:
         """The field of the nodes marked in `targets`; batch norm reads every node, so with it nothing is left out."""
@@ -236,12 +331,8 @@ class Copies:
         sizes = sizes[::-1]
         layers = zip(self.net.layers, sizes[:-1], sizes[1:], strict=True)
         hops = [self._hop(layer.ops[0], nodes, place, before, after) for layer, before, after in layers]
-        if not isinstance(self.x, Csr):
-            return Field(nodes=nodes, y=y, hops=hops, x=self.x[nodes], entries=nodes)
-        rows, entries = _rows(self.x, nodes)
-        stride = 4 * words(self.x.nnz)
-        entries = (entries + stride * torch.arange(self.count).unsqueeze(1)).view(-1)
-        return Field(nodes=nodes, y=y, hops=hops, x=repeated(rows, self.count), entries=entries)
+        x = Sparse.of(self.x, nodes) if isinstance(self.x, Csr) else self.x[nodes]
+        return Field(nodes=nodes, y=y, hops=hops, x=x)
 
     def _hop(self, op: str, nodes: Tensor, place: Tensor, before: int, after: int) -> Hop:
         """The edges into the first `after` nodes, and where the operation counts the node itself, that one last."""
@@ -267,48 +358,63 @@ class Copies:
 
     def run(self, field: Field, *, training: bool) -> Tensor:
         """Class scores of the field's targets, [R, targets, C]."""
-        h: Tensor | None = None
-        for l, layer in enumerate(self.net.layers):
-            whole, keep = self.weights[f"layers.{l}.weight"], self.keeps[l]
-            weight = whole if keep is None else whole * keep
-            p = self.net.dropout if training else 0.0
-            if h is None:
-                products = self._first(field, weight, p)
-            else:
-                h = F.relu(h, inplace=True)
-                h = self._norm(l - 1, h, training) if self.net.norms else h
+        p = self.net.dropout if training else 0.0
+        h = self._first(field, p)
+        for l, layer in list(enumerate(self.net.layers))[1:]:
+            if self.net.norms:
+                h = self._norm(l - 1, F.relu(h), training)
                 h = h if p == 0.0 else h * kept(self._bits(h.shape[2], field.nodes[: h.shape[1]]), p, h.dtype)
-                products = product(h, weight)
-            h = self._propagate(l, layer, field.hops[l], products)
-        assert h is not None
+            elif p == 0.0:
+                h = F.relu(h, inplace=True)
+            else:
+                h = _DroppedRelu.apply(h, self._bits(h.shape[2], field.nodes[: h.shape[1]]), p)
+            h = self._layer(l, layer, field.hops[l], h)
         return h
 
-    def _first(self, field: Field, weight: Tensor, p: float) -> Tensor:
-        """X W of each copy under its own dropout, [R, n, B]."""
-        copies, width = self.count, weight.shape[2]
-        if isinstance(field.x, Csr):
-            value = field.x.value
-            assert value is not None and isinstance(self.x, Csr)
+    def _first(self, field: Field, p: float) -> Tensor:
+        """The first layer of each copy on X under its own dropout, [R, nodes_out, F]."""
+        layer, hop, x = self.net.layers[0], field.hops[0], field.x
+        if isinstance(x, Tensor):
             if p > 0.0:
-                bits = self._draw(self.x.nnz).view(-1).index_select(0, field.entries)
-                value = value * kept(bits, p, value.dtype)
-            return multiply(field.x, weight.reshape(-1, width), value).view(copies, -1, width)
-        if p == 0.0:
-            return torch.matmul(field.x, weight)
-        return product(field.x * kept(self._bits(field.x.shape[1], field.nodes), p, field.x.dtype), weight)
+                return self._layer(0, layer, hop, x * kept(self._bits(x.shape[1], field.nodes), p, x.dtype))
+            return self._propagate(0, layer, hop, torch.matmul(x, self._weight(0)))
+        if layer.ops[0] == "GCNConv":
+            bias = self.weights["layers.0.bias"]
+            return _SparseTimes.apply(hop.both_ways, self._inputs(x, p), bias, *self._first_weights())
+        products = _SparseTimes.apply(None, self._inputs(x, p), None, *self._first_weights())
+        return self._propagate(0, layer, hop, products)
 
-    def _draw(self, count: int) -> Tensor:
-        """16-bit random numbers, at least `count` for each copy from its own generator, [R, ·]."""
-        bits = torch.empty(self.count, words(count), dtype=torch.int64)
-        for own, generator in zip(bits, self.generators, strict=True):
-            own.random_(-(2**63), None, generator=generator)
-        return bits.view(torch.int16)
+    def _first_weights(self) -> list[Tensor]:
+        keep = self.keeps[0]
+        return list(self.first) if keep is None else [own * keep[r] for r, own in enumerate(self.first)]
+
+    def _weight(self, l: int) -> Tensor:
+        """W of layer l as it is used, [R, K, B]."""
+        if l == 0:
+            return torch.stack(self._first_weights())
+        weight, keep = self.weights[f"layers.{l}.weight"], self.keeps[l]
+        return weight if keep is None else weight * keep
+
+    def _inputs(self, x: Sparse, p: float) -> list[tuple[Entries, Entries | None]]:
+        """X as each copy sees it, and Xᵀ where all see the same."""
+        if p == 0.0:
+            return [(x.rows, x.columns)] * self.count
+        assert isinstance(self.x, Csr)
+        return [(x.dropped(self._draw(self.x.nnz, generator), p), None) for generator in self.generators]
+
+    def _draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """16-bit random numbers; the next call writes over them, [count]."""
+        if self._pool.numel() < words(count):
+            self._pool = torch.empty(words(count), dtype=torch.int64)
+        return self._pool[: words(count)].random_(-(2**63), None, generator=generator).view(torch.int16)[:count]
 
     def _bits(self, width: int, nodes: Tensor) -> Tensor:
         """What a single run draws for its [N, width] values, for these nodes only, [R, n, width]."""
-        total = self.graph.num_nodes * width
-        drawn = self._draw(total)[:, :total].unflatten(1, (self.graph.num_nodes, width))
-        return drawn.index_select(1, nodes)
+        bits = torch.empty(self.count, nodes.numel(), width, dtype=torch.int16)
+        for own, generator in zip(bits, self.generators, strict=True):
+            drawn = self._draw(self.graph.num_nodes * width, generator).view(-1, width)
+            torch.index_select(drawn, 0, nodes, out=own)
+        return bits
 
     def _norm(self, l: int, h: Tensor, training: bool) -> Tensor:
         """`nn.BatchNorm1d` of each copy."""
@@ -318,6 +424,16 @@ class Copies:
         weight, bias = (self.weights[f"norms.{l}.{name}"].reshape(-1) for name in ("weight", "bias"))
         out = F.batch_norm(wide, mean.view(-1), var.view(-1), weight, bias, training, norm.momentum, norm.eps)
         return out.view(h.shape[1], self.count, -1).transpose(0, 1)
+
+    def _layer(self, l: int, layer: Layer, hop: Hop, h: Tensor) -> Tensor:
+        """A layer of every copy, [R, nodes_in, K] -> [R, nodes_out, F]; A (H W) is (A H) W where that is less work."""
+        weight, width = self._weight(l), layer.out_width
+        if layer.ops[0] not in SUMS or not hop.less_work_first(h.shape[2], width):
+            return self._propagate(l, layer, hop, product(h, weight))
+        out = product(propagate(hop, h), weight[:, :, :width])
+        if weight.shape[2] > width:
+            out = out + product(h[:, : hop.nodes_out], weight[:, :, width:])
+        return out + self.weights[f"layers.{l}.bias"]
 
     def _propagate(self, l: int, layer: Layer, hop: Hop, products: Tensor) -> Tensor:
         """The layer's operation on the products of every copy, [R, nodes_in, B] -> [R, nodes_out, F]."""
@@ -422,3 +538,56 @@ def _shares(hop: Hop, sender: Tensor, receiver: Tensor) -> Tensor:
         floor = top.index_select(0, row)
     grown = hop.edge_weight * torch.exp(torch.where(logit > floor, floor, logit) - floor)
     return grown / segment_sum(hop.many, grown).index_select(0, row)
+
+
+class _SparseTimes(torch.autograd.Function):
+    """Y_r = A X_r W_r + b_r, dW_r = X_rᵀ Aᵀ dY_r, [R, n, B]; copy by copy: what lies between stays in the cache.
+
+    A comes with its transpose, X_r with it or None; without A and b, Y_r = X_r W_r.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        a: tuple[Entries, Entries] | None,
+        xs: list[tuple[Entries, Entries | None]],
+        bias: Tensor | None,
+        *weights: Tensor,
+    ) -> Tensor:
+        ctx.a, ctx.xs, ctx.features = a, xs, weights[0].shape[0]  # type: ignore[attr-defined]
+        rows = (xs[0] if a is None else a)[0].rowptr.numel() - 1
+        out = weights[0].new_empty(len(weights), rows, weights[0].shape[1])
+        for r, own in enumerate(out):
+            products = xs[r][0].times(weights[r])
+            products = products if a is None else a[0].times(products)
+            own.copy_(products) if bias is None else torch.add(products, bias[r], out=own)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, xs, features = ctx.a, ctx.xs, ctx.features  # type: ignore[attr-defined]
+        grad, weights = grad.contiguous(), []
+        frame = sp.csc_array((features, xs[0][0].rowptr.numel() - 1), dtype=np.float32)
+        bias = grad.sum(1, keepdim=True) if ctx.needs_input_grad[2] else None  # type: ignore[attr-defined]
+        for own, (x, transposed) in zip(grad, xs, strict=True):
+            products = own if a is None else a[1].times(own)
+            weights.append(transposed.times(products) if transposed else x.transposed_times(products, frame))
+        return None, None, bias, *weights
+
+
+class _DroppedRelu(torch.autograd.Function):
+    """y = dropout(ReLU(h)); dh = dy / (1 - p) where y > 0."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, h: Tensor, bits: Tensor, p: float) -> Tensor:
+        ctx.scale = _passing(p)[1]  # type: ignore[attr-defined]
+        out = kept(bits, p, h.dtype).mul_(h).clamp_min_(0.0)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None, None]:
+        (out,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        return out.sign().mul_(grad).mul_(ctx.scale), None, None  # type: ignore[attr-defined]
