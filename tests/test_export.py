@@ -1,5 +1,6 @@
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+import gassip
 from gassip import export, runtime, store
 from gassip.artefact import open_run
 from gassip.cli import main
 from gassip.errors import GassipError
-from gassip.export import check, onnx_inputs, to_onnx, to_runtime
+from gassip.export import check, onnx_inputs, to_executorch, to_onnx, to_runtime
 from gassip.graph import Graph
+from gassip.grouped import groups
 from gassip.ops import OPERATIONS
 from gassip.space import Architecture
 from runs import random_net, save_run
@@ -105,9 +108,6 @@ def test_no_scatter_in_a_fixed_graph_and_no_scatternd_at_all(saved: Path, tmp_pa
 
 
 def test_groups_hold_every_edge_once(make_graph: MakeGraph) -> None:
-    pytest.importorskip("onnx")
-    from gassip.onnx_graph import groups
-
     graph = make_graph(1, nodes=200, edges=6000, features=3, weighted=True, undirected=False)
     weight = None if graph.edge_weight is None else graph.edge_weight.numpy()
     matrix = runtime.clean_edges(graph.edge_index.numpy(), weight, 200, undirected=False)
@@ -144,6 +144,47 @@ def test_a_file_that_disagrees_is_not_written(saved: Path, tmp_path: Path, monke
         assert list(tmp_path.iterdir()) == []
 
 
+# ExecuTorch
+
+
+@pytest.mark.parametrize("ops", ORDERS, ids=lambda ops: "-".join(ops))
+@pytest.mark.parametrize("batch_norm", [False, True], ids=["plain", "norm"])
+def test_executorch_agrees_with_torch_for_every_operation(
+    make_graph: MakeGraph, tmp_path: Path, ops: tuple[str, ...], batch_norm: bool
+) -> None:
+    pytest.importorskip("executorch")
+    graph = make_graph(3, nodes=30, edges=120, features=9, weighted=True, undirected=batch_norm)
+    inner = len(ops) - 1
+    shape = Architecture(ops=ops, hidden=(8,) * inner, heads=(2,) * inner, batch_norm=batch_norm)
+    save_run(tmp_path / "run", graph, random_net(graph, shape, columns=5), soft=True)
+    run, file = open_run(tmp_path / "run"), tmp_path / "net.pte"
+    assert to_executorch(tmp_path / "run", file) == file.stat().st_size
+    from gassip.executorch_net import Session
+
+    session, x = Session(file.read_bytes()), graph.to_data().x
+    for own in (x, x.flip(0) + 1):  # features are an input, not part of the file
+        with torch.no_grad():
+            expected = run.model(own, run.edge_index, run.edge_weight)
+        np.testing.assert_allclose(session.run(own.numpy()), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_executorch_file_that_disagrees_is_not_written(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("executorch")
+    real = export.torch_scores
+    monkeypatch.setattr(export, "torch_scores", lambda *given: real(*given) + 1)
+    with pytest.raises(GassipError, match=r"run 1 of 5 .* nothing was written"):
+        to_executorch(saved, tmp_path / "out.pte")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_exports_executorch(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("executorch")
+    assert main(["export", str(saved), "--format", "executorch", "--out", str(tmp_path / "net.pte")]) == 0
+    assert "agrees with torch in 5 runs" in capsys.readouterr().out
+
+
 # The command
 
 
@@ -162,6 +203,9 @@ def test_the_command_exports_both(saved: Path, tmp_path: Path, capsys: pytest.Ca
     [
         (["--format", "onnx", "--precision", "int8"], "belong to --format runtime"),
         (["--format", "runtime", "--dynamic"], "--dynamic belongs to --format onnx"),
+        (["--format", "executorch", "--dynamic"], "--dynamic belongs to --format onnx"),
+        (["--format", "executorch", "--precision", "int8"], "belong to --format runtime"),
+        (["--format", "executorch", "--out", "."], "exists; choose another --out"),
         (["--format", "onnx", "--out", "."], "exists; choose another --out"),
         (["--format", "runtime", "--out", "."], "exists; choose another --out"),
         (["--format", "tflite"], "invalid choice"),
@@ -179,12 +223,21 @@ def test_bad_flags_are_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("form", "module"), [("onnx", "onnxruntime"), ("executorch", "gassip.executorch_net")])
 def test_without_the_extra_its_name_is_said(
-    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    saved: Path,
+    tmp_path: Path,
+    form: str,
+    module: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-    assert main(["export", str(saved), "--format", "onnx", "--out", str(tmp_path / "net.onnx")]) == 2
-    assert "pip install 'gassip[onnx]'" in capsys.readouterr().err
+    monkeypatch.delattr(gassip, module.removeprefix("gassip."), raising=False)  # where a test before imported it
+    monkeypatch.setitem(sys.modules, module, None)
+    assert main(["export", str(saved), "--format", form, "--out", str(tmp_path / "net")]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1 and f"pip install 'gassip[{form}]'" in said[0]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("form", ["onnx", "runtime"])

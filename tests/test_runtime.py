@@ -80,6 +80,57 @@ def test_scores_are_those_of_torch(
     np.testing.assert_allclose(model.scores(*arrays(other)), predict(net, other), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("ops", PAIRS, ids=lambda ops: "-".join(ops))
+def test_order_threads_and_kept_arrays_change_nothing(
+    make_graph: MakeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ops: tuple[str, ...], sparse: bool
+) -> None:
+    graph = make_graph(9, nodes=50, edges=140, features=9, weighted=True, sparse=sparse, undirected=False)
+    save_run(tmp_path / "run", graph, random_net(graph, architecture(*ops), columns=6), soft=True)
+    run = open_run(tmp_path / "run")
+    with torch.no_grad():
+        expected = run.model(graph.x, run.edge_index, run.edge_weight)
+    monkeypatch.setattr(runtime, "WORTH", 0)
+    for narrow in (0, 99):
+        monkeypatch.setattr(runtime, "NARROW", narrow)
+        model = load(tmp_path / "run", threads=3, reorder=True)
+        first = model.scores()
+        np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-5)
+        other = make_graph(8, nodes=50, edges=60, features=9, sparse=sparse)  # into the same arrays
+        assert not np.allclose(model.scores(*arrays(other)), first)
+        np.testing.assert_array_equal(model.scores(), first)
+        np.testing.assert_allclose(model.scores(nodes=[7, 3]), first[[7, 3]], rtol=1e-5, atol=1e-5)
+
+
+def test_filled_widths_and_a_norm_in_the_weights_by_hand() -> None:
+    """One unit of 2, norm h · 3 + 5, weight 7: (2 · 3 + 5) · 7 = 77."""
+    one = np.ones(1, dtype=np.float32)
+    first = runtime.Layer(op="Linear", weights=(2 * one[:, None],), bias=0 * one)
+    second = runtime.Layer(op="Linear", weights=(7 * one[:, None],), bias=0 * one, scale=3 * one, shift=5 * one)
+    layers = runtime.filled((first, second))
+    np.testing.assert_array_equal(layers[0].bias, [0, 1, 0, 0])
+    np.testing.assert_array_equal(layers[1].weights[0][:, 0], [21, 35, 0, 0])
+    h: runtime.Table = one[:, None]
+    for layer in layers:
+        h = runtime.apply(layer, h, runtime.Step(None, slice(None)))
+    np.testing.assert_array_equal(h, [[77, 0, 0, 0]])
+
+
+def test_predictions_in_several_threads_at_once_are_those_of_one(saved: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    model = load(saved)
+    expected = model.scores()
+    with ThreadPoolExecutor(4) as pool:
+        for got in pool.map(lambda _: model.scores(), range(40)):
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_no_threads_are_refused(saved: Path) -> None:
+    with pytest.raises(GassipError, match="threads is 0; it must be 1 or more"):
+        load(saved, threads=0)
+
+
 @pytest.mark.parametrize("ops", PAIRS, ids=lambda ops: "-".join(ops))
 def test_a_query_equals_the_full_pass(make_graph: MakeGraph, tmp_path: Path, ops: tuple[str, ...]) -> None:
     graph = make_graph(4, nodes=60, edges=70, features=9, sparse=True)

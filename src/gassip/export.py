@@ -3,13 +3,15 @@
     runtime      a folder for gassip.runtime: meta.json, model, graph and inputs, without what only a retraining needs;
                  edges as int32 rows, weights as float32, float16 or int8, zeros left out where that is smaller
     onnx         one file, onnx_graph.py
+    executorch   one file, executorch_net.py
 
-A file that does not agree with torch within 1e-4 in each of 30 runs on all threads, or gives another label where the
-two best scores are further apart than that, is not written.
+A file that does not agree with torch within 1e-4 in each of 30 runs on all threads (ExecuTorch, whose portable kernels
+have one: 5 runs), or gives another label where the two best scores are further apart than that, is not written.
 """
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from gassip.artefact import Run
 
 RUNS = 30
+PORTABLE_RUNS = 5
 TOLERANCE = 1e-4
 KEPT = ("dataset", "source", "nodes", "features", "class_names", "architecture", "edges_kept", "edges_total")
 
@@ -106,8 +109,7 @@ def _agreement(folder: Path, precision: store.Precision) -> str:
 def to_onnx(folder: str | Path, out: str | Path, *, dynamic: bool = False, overwrite: bool = False) -> int:
     """Write the file once it agrees with torch, and return its number of bytes."""
     out = Path(out)
-    if out.exists() and not overwrite:
-        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
+    _check_file(out, overwrite)
     try:
         import onnxruntime
 
@@ -133,6 +135,32 @@ def onnx_inputs(model: runtime.Model, inputs: runtime.Inputs, dynamic: bool) -> 
         coo = inputs.edges.tocoo()
         feeds |= {"edge_index": np.stack([coo.col, coo.row]).astype(np.int64), "edge_weight": coo.data}
     return feeds
+
+
+def to_executorch(folder: str | Path, out: str | Path, *, overwrite: bool = False) -> int:
+    """Write the .pte file of the run on its own graph once it agrees with torch, and return its number of bytes."""
+    out = Path(out)
+    _check_file(out, overwrite)
+    with warnings.catch_warnings():  # of the exporter about its own parts
+        warnings.simplefilter("ignore")
+        try:
+            from gassip import executorch_net
+        except ImportError as error:
+            raise GassipError(
+                "ExecuTorch export needs the 'executorch' extra: pip install 'gassip[executorch]'"
+            ) from error
+        run, model = open_run(folder), runtime.load(folder)
+        x = all_columns(model, model.stored.x)
+        content = executorch_net.program(model, model.stored, x)
+        session = executorch_net.Session(content)
+    check(lambda: session.run(x), torch_scores(run, model, model.stored), runs=PORTABLE_RUNS)
+    replace_file(out, content)
+    return len(content)
+
+
+def _check_file(out: Path, overwrite: bool) -> None:
+    if out.exists() and not overwrite:
+        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
 
 
 def all_columns(model: runtime.Model, x: runtime.Table) -> np.ndarray:

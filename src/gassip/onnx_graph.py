@@ -1,7 +1,7 @@
 """A net as an ONNX graph, written node by node; two ways to add up messages.
 
     fixed     the graph's edges are part of the file, x [N, D] is the input. Receivers are grouped by their number of
-              senders, rounded up to eight steps per octave: Gather [n, k, F], weights [n, 1, k], MatMul. No scatter.
+              senders (grouped.py): Gather [n, k, F], weights [n, 1, k], MatMul. No scatter.
     dynamic   x [N, D], edge_index [2, E] and edge_weight [E] are inputs of any size; sums, maxima by ScatterElements.
 
 onnxruntime's ScatterND with addition races between threads on a CPU, and that is what exporters make of an index_add;
@@ -15,12 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from scipy import sparse as sp
 
+from gassip.grouped import ABSENT, groups, logs
 from gassip.runtime import NEGATIVE_SLOPE, Inputs, Layer, Model
 
 OPSET = 18  # the first with ScatterElements(max)
-ABSENT = -1e30  # a logit whose exponential is 0
 
 
 class Builder:
@@ -109,21 +108,6 @@ def _finish(
 # The fixed graph
 
 
-def groups(matrix: sp.csr_array) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Receivers [n], senders [n, k] and values [n, k] of each group; what fills a row up is node 0 with value 0."""
-    counts = np.diff(matrix.indptr)
-    step = 2 ** np.maximum(np.floor(np.log2(np.maximum(counts, 1))).astype(np.int64) - 3, 0)
-    widths = np.maximum(-(-counts // step) * step, 1)
-    out = []
-    for width in np.unique(widths):
-        rows = np.flatnonzero(widths == width)
-        inside = np.arange(width) < counts[rows, None]
-        at = np.where(inside, matrix.indptr[rows, None] + np.arange(width), matrix.nnz)
-        senders, values = np.append(matrix.indices, 0)[at], np.append(matrix.data, np.float32(0))[at]
-        out.append((rows, senders.astype(np.int32), values))
-    return out
-
-
 class Grouped:
     """The groups of one operation's matrix, stored once for all the layers that use it."""
 
@@ -136,8 +120,7 @@ class Grouped:
         if op == "GATConv":
             self.last_axis = build.axes(2)
             self.receivers = [build.constant(receivers) for receivers, _, _ in found]
-            logs = [np.where(own > 0, np.log(np.where(own > 0, own, 1)), ABSENT) for _, _, own in found]
-            self.values = [build.constant(own.astype(np.float32)) for own in logs]
+            self.values = [build.constant(logs(own)) for _, _, own in found]
         else:
             self.values = [build.constant(own[:, None, :]) for _, _, own in found]
         self.place = build.constant(np.argsort(np.concatenate([receivers for receivers, _, _ in found])))
@@ -151,11 +134,11 @@ class Grouped:
     def attention(self, part: str, sender: str, receiver: str) -> str:
         """Σ_j a_ij P_j of one head, [N, F / H]."""
         build, parts = self.build, []
-        for senders, receivers, logs in zip(self.senders, self.receivers, self.values, strict=True):
+        for senders, receivers, masks in zip(self.senders, self.receivers, self.values, strict=True):
             there = build.add("Squeeze", build.add("Gather", sender, senders, axis=0), self.last_axis)
             here = build.add("Gather", receiver, receivers, axis=0)
             logit = build.add("LeakyRelu", build.add("Add", there, here), alpha=NEGATIVE_SLOPE)
-            share = build.add("Softmax", build.add("Add", logit, logs), axis=1)
+            share = build.add("Softmax", build.add("Add", logit, masks), axis=1)
             parts.append(self._weighted(build.add("Unsqueeze", share, self.axis), part, senders))
         return self._in_order(parts)
 

@@ -3,20 +3,24 @@
     h_0 = X,   h_l = o_l(norm(ReLU(h_{l-1}))),   labels = argmax h_L                  (space.py, ops.py)
 
     A·(H W) = (A·H) W: the narrower of the two goes over the edges; sums are accumulated in place, bias first
+    A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ... (`interleaved`)
+    (H s + 1 t) W = [H 1] [s W; t W]: a column of ones carries the norm's shift through the weights (`filled`)
     field of a set S of nodes:   S_L = S,   S_{l-1} = S_l ∪ senders to S_l
 
-X and A are CSR, A normalised once per graph; a query for a few nodes computes their field only, with the degrees of the
-whole graph, so it equals the full pass.
+Widths are filled up to whole vector registers, and a full pass writes into the arrays of the one before (`Scratch`):
+memory that is new costs more in page faults than the sums done in it. X and A are CSR, A normalised once per graph; a
+query for a few nodes computes their field only, with the degrees of the whole graph, so it equals the full pass.
 
 Shapes: N nodes, D features of x, d of them read, E directed edges, F width of a layer, C classes, H heads.
 """
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from threading import Thread, local
 from typing import NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -32,6 +36,9 @@ from gassip.store import MATRICES, Precision, Tensors, read_meta, read_tensors, 
 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
 EPSILON = 1e-5  # of batch norm, torch's
+LANES = 4  # floats of a vector register, as scipy is compiled; a width that is no multiple costs up to a third more
+WORTH = 1 << 18  # multiply-adds of a product from which threads pay
+NARROW = 16  # width up to which one pass over both products of an operation pays
 Array = np.ndarray
 Table: TypeAlias = np.ndarray | sp.csr_array
 
@@ -46,6 +53,58 @@ class Layer:
     attention: Array | None = None  # [2, H, F / H]
     scale: Array | None = None  # [in]
     shift: Array | None = None  # [in]
+
+    @cached_property
+    def side_by_side(self) -> Array:
+        """All its weights, [in, matrices · F]."""
+        return np.concatenate(self.weights, axis=1)
+
+
+def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The same net without norms and with widths that are multiples of LANES; the scores are its first C columns.
+
+    A layer with a norm behind it puts out a column of ones by its bias; the other new columns are zeros.
+    """
+    out: list[Layer] = []
+    rows = 0
+    for layer, after in zip(layers, [*layers[1:], None], strict=True):
+        size, ones = layer.bias.size, int(after is not None and after.shift is not None)
+        more = ones + -(size + ones) % LANES
+        bias = np.concatenate([layer.bias, np.arange(more) < ones]).astype(np.float32)
+        columns = 0 if layer.attention is not None else more  # attention is per head; the bias alone is filled
+        weights = tuple(np.pad(_behind_norm(layer, own, rows), ((0, 0), (0, columns))) for own in layer.weights)
+        out.append(replace(layer, weights=weights, bias=bias, scale=None, shift=None))
+        rows = more
+    return tuple(out)
+
+
+def _behind_norm(layer: Layer, weight: Array, rows: int) -> Array:
+    """[s W; t W; 0] for an input that is `rows` wider, its first new column of ones."""
+    whole = np.pad(weight, ((0, rows), (0, 0)))
+    if layer.scale is not None and layer.shift is not None:
+        whole[: weight.shape[0]] *= layer.scale[:, None]
+        whole[weight.shape[0]] = layer.shift @ weight
+    return whole
+
+
+class Scratch:
+    """Arrays by name that are kept, for each thread that predicts its own."""
+
+    def __init__(self) -> None:
+        self.kept = local()
+
+    def __call__(self, name: str, rows: int, columns: int) -> Array:
+        found: Array | None = self.kept.__dict__.get(name)
+        if found is None or found.shape != (rows, columns):
+            found = self.kept.__dict__[name] = fresh(name, rows, columns)
+        return found
+
+
+def fresh(name: str, rows: int, columns: int) -> Array:
+    return np.empty((rows, columns), dtype=np.float32)
+
+
+Room: TypeAlias = Callable[[str, int, int], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +152,49 @@ class Inputs:
                 return self.looped
         return None
 
+    @cached_property
+    def arma_and_own(self) -> sp.csr_array:
+        return interleaved(self.arma)
+
+    @cached_property
+    def mean_and_own(self) -> sp.csr_array:
+        return interleaved(self.mean)
+
+    def whole(self, layer: Layer) -> "Step":
+        """The step from all nodes to all nodes."""
+        if len(layer.weights) == 1 or layer.bias.size > NARROW:
+            return Step(self.matrix(layer.op), slice(None))
+        matrix = self.arma_and_own if layer.op == "ArmaConv" else self.mean_and_own
+        return Step(matrix, slice(None), interleaved=True)
+
+    @cached_property
+    def near(self) -> tuple["Inputs", Array]:
+        """The graph in an order in which neighbours lie close, and where each node stands in it.
+
+        Reverse Cuthill-McKee, after Cuthill and McKee (1969): what a row of A gathers is then mostly in the cache.
+        """
+        from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+        order = reverse_cuthill_mckee(self.edges)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size, dtype=order.dtype)
+        edges = _take(self.edges, order)
+        edges = sp.csr_array((edges.data, place[edges.indices], edges.indptr), shape=edges.shape)
+        return Inputs(self.rows(order), _canonical(edges)), place
+
     def rows(self, nodes: Array) -> Table:
         """x of some nodes."""
         return _take(self.x, nodes) if isinstance(self.x, sp.csr_array) else self.x[nodes]
+
+
+def interleaved(matrix: sp.csr_array) -> sp.csr_array:
+    """[N, 2 N] that makes Σ_j a_ij P_j + Q_i of the rows P_0, Q_0, P_1, Q_1, ..."""
+    nodes = matrix.shape[0]
+    shape = (nodes, 2 * nodes)
+    sent = sp.csr_array((matrix.data, 2 * matrix.indices, matrix.indptr), shape=shape)
+    ends = np.arange(nodes + 1, dtype=np.int32)
+    own = sp.csr_array((np.ones(nodes, dtype=np.float32), 2 * ends[:-1] + 1, ends), shape=shape)
+    return _canonical(sent + own)
 
 
 class Step(NamedTuple):
@@ -103,6 +202,7 @@ class Step(NamedTuple):
 
     matrix: sp.csr_array | None
     own: Array | slice
+    interleaved: bool = False  # the matrix is that of `interleaved`
 
 
 def field(inputs: Inputs, ops: Sequence[str], nodes: Array) -> tuple[Array, list[Step]]:
@@ -123,44 +223,80 @@ def field(inputs: Inputs, ops: Sequence[str], nodes: Array) -> tuple[Array, list
     return nodes, steps[::-1]
 
 
-def accumulate(out: Array, left: Table, right: Array) -> None:
-    """out += left·right. scipy's own `@` zeroes a new array first, and the sum would then be a second pass."""
-    if not isinstance(left, sp.csr_array) or csr_matvecs is None:
-        out += left @ right
-    else:
-        flat = np.ascontiguousarray(right, dtype=np.float32).ravel()
-        csr_matvecs(*left.shape, right.shape[1], left.indptr, left.indices, left.data, flat, out.ravel())
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Products, where they are written and on how many threads."""
+
+    room: Room = fresh
+    threads: int = 1  # of sparse products; dense ones follow numpy's BLAS
+
+    def accumulate(self, out: Array, left: Table, right: Array) -> None:
+        """out += left·right. scipy's own `@` zeroes a new array first, and the sum would then be a second pass."""
+        if isinstance(left, sp.csr_array) and csr_matvecs is not None:
+            shares = self.threads if left.nnz * right.shape[1] >= WORTH else 1
+            _shared(out, left, np.ascontiguousarray(right, dtype=np.float32), shares)
+        elif isinstance(left, sp.csr_array):
+            out += left @ right
+        else:
+            out += np.matmul(left, right, out=self.room("addend", *out.shape))
+
+    def product(self, left: Table, right: Array, name: str = "product") -> Array:
+        """left·right, [rows of left, columns of right]."""
+        out = self.room(name, left.shape[0], right.shape[1])
+        if not isinstance(left, sp.csr_array):
+            return np.matmul(left, right, out=out)
+        out.fill(0)
+        self.accumulate(out, left, right)
+        return out
 
 
-def product(left: Table, right: Array) -> Array:
-    """left·right, [rows of left, columns of right]."""
-    if not isinstance(left, sp.csr_array):
-        return left @ right
-    out = np.zeros((left.shape[0], right.shape[1]), dtype=np.float32)
-    accumulate(out, left, right)
-    return out
+def _shared(out: Array, left: sp.csr_array, right: Array, shares: int) -> None:
+    """The kernel lets go of Python's lock, so threads can share the rows, as many non-zeros to each."""
+
+    def part(first: int, last: int) -> None:
+        pointers, own = left.indptr[first : last + 1], out[first:last].ravel()
+        csr_matvecs(last - first, left.shape[1], width, pointers, left.indices, left.data, right.ravel(), own)
+
+    width, rows = right.shape[1], left.shape[0]
+    if shares == 1:
+        return part(0, rows)
+    bounds = np.searchsorted(left.indptr, np.linspace(0, left.nnz, shares + 1)[1:-1]).tolist()
+    others = [Thread(target=part, args=span) for span in zip(bounds, [*bounds[1:], rows], strict=True)]
+    for other in others:
+        other.start()
+    part(0, bounds[0])
+    for other in others:
+        other.join()
 
 
-def apply(layer: Layer, h: Table, step: Step) -> Array:
+PLAIN = Sums()
+
+
+def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
     """o(h) of the step's receivers, [R, F]."""
-    matrix, own = step
+    matrix, own, both = step
     mine = h if isinstance(own, slice) else h[own]
-    out = np.empty((mine.shape[0], layer.bias.size), dtype=np.float32)
+    out = sums.room("out", mine.shape[0], layer.bias.size)
     out[:] = layer.bias
+    if both:
+        products = sums.product(h, layer.side_by_side)
+        sums.accumulate(out, matrix, products.reshape(-1, layer.bias.size))
+        return out
     if len(layer.weights) == 2:
-        accumulate(out, mine, layer.weights[1])
+        sums.accumulate(out, mine, layer.weights[1])
     if matrix is None:
-        accumulate(out, h, layer.weights[0])
+        sums.accumulate(out, h, layer.weights[0])
     elif layer.attention is not None:
-        out += attend(product(h, layer.weights[0]), layer.attention, matrix, own)
+        part = attend(sums.product(h, layer.weights[0]), layer.attention, matrix, own, sums)
+        out[:, : part.shape[1]] += part
     elif layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
-        accumulate(out, product(matrix, h), layer.weights[0])
+        sums.accumulate(out, sums.product(matrix, h), layer.weights[0])
     else:
-        accumulate(out, matrix, product(h, layer.weights[0]))
+        sums.accumulate(out, matrix, sums.product(h, layer.weights[0]))
     return out
 
 
-def attend(products: Array, attention: Array, matrix: sp.csr_array, own: Array | slice) -> Array:
+def attend(products: Array, attention: Array, matrix: sp.csr_array, own: Array | slice, sums: Sums) -> Array:
     """Σ_j a_ij P_j, a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i), head by head, [R, F]."""
     first, counts = matrix.indptr[:-1], np.diff(matrix.indptr)
     heads, width = attention.shape[1:]
@@ -172,7 +308,7 @@ def attend(products: Array, attention: Array, matrix: sp.csr_array, own: Array |
         # every row holds the node itself, so none is empty and reduceat is safe
         grown = matrix.data * np.exp(logit - np.repeat(np.maximum.reduceat(logit, first), counts))
         share = sp.csr_array((grown, matrix.indices, matrix.indptr), shape=matrix.shape)
-        outputs.append(product(share, part) / np.add.reduceat(grown, first)[:, None])
+        outputs.append(sums.product(share, part, "head") / np.add.reduceat(grown, first)[:, None])
     return outputs[0] if heads == 1 else np.concatenate(outputs, axis=1)
 
 
@@ -192,6 +328,8 @@ class Model:
     y: Array | None = None  # [N], -1 where unlabelled
     test_mask: Array | None = None  # [N]
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
+    threads: int = 1  # over which sparse products are spread; dense ones follow numpy's BLAS
+    reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
     def scores(
         self,
@@ -232,18 +370,27 @@ class Model:
     def run(self, inputs: Inputs, nodes: Array | Sequence[int] | None = None) -> Array:
         """Class scores on a prepared graph; for some `nodes` only their field is computed."""
         if nodes is None:
-            return self._forward(inputs.x, [Step(inputs.matrix(layer.op), slice(None)) for layer in self.layers])
+            whole, place = inputs.near if self.reorder else (inputs, None)
+            scores = self._forward(whole.x, [whole.whole(layer) for layer in self.layers], self._scratch)
+            return scores.copy() if place is None else np.take(scores, place, axis=0)
         wanted, order = np.unique(_nodes(nodes, inputs.x.shape[0]), return_inverse=True)
         read, steps = field(inputs, [layer.op for layer in self.layers], wanted)
         return self._forward(inputs.rows(read), steps)[order]
 
-    def _forward(self, h: Table, steps: Sequence[Step]) -> Array:
-        for layer, step in zip(self.layers, steps, strict=True):
-            if layer is not self.layers[0]:
-                np.maximum(h, 0, out=h)
-                h = h if layer.scale is None else h * layer.scale + layer.shift
-            h = apply(layer, h, step)
-        return h
+    def _forward(self, h: Table, steps: Sequence[Step], scratch: Room = fresh) -> Array:
+        for at, (layer, step) in enumerate(zip(self._filled, steps, strict=True)):
+            h = np.maximum(h, 0, out=h) if at else h
+            own = Sums(lambda name, *shape, at=at: scratch(f"{at} {name}", *shape), self.threads)
+            h = apply(layer, h, step, own)
+        return h[:, : len(self.class_names)]
+
+    @cached_property
+    def _filled(self) -> tuple[Layer, ...]:
+        return filled(self.layers)
+
+    @cached_property
+    def _scratch(self) -> Scratch:
+        return Scratch()
 
     @cached_property
     def stored(self) -> Inputs:
@@ -305,11 +452,14 @@ def softmax(scores: Array) -> Array:
     return grown / grown.sum(1, keepdims=True)
 
 
-def load(folder: str | Path, *, precision: Precision | None = None) -> Model:
+def load(folder: str | Path, *, precision: Precision | None = None, threads: int = 1, reorder: bool = False) -> Model:
     """Read and check a run's folder, or what `gassip export --format runtime` wrote.
 
     `precision` rounds the weights as that format would; None takes them as they are stored.
+    `reorder` pays where there will be hundreds of full passes over a large graph: it makes the first one slower.
     """
+    if threads < 1:
+        raise GassipError(f"threads is {threads}; it must be 1 or more")
     folder = Path(folder)
     meta = read_meta(folder)
     model = read_tensors(folder, "model.safetensors", meta)
@@ -341,6 +491,8 @@ def load(folder: str | Path, *, precision: Precision | None = None) -> Model:
         y=inputs.get("y"),
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
         ids=None if ids is None else tuple(json.loads(ids.tobytes())),
+        threads=threads,
+        reorder=reorder,
     )
 
 
