@@ -121,7 +121,7 @@ def sides(name: str, folder: str) -> tuple[Sides, Sides]:
     graph, run, model = (
         load(name),
         open_run(folder),
-        runtime.load(folder, threads=torch.get_num_threads(), reorder=True),
+        runtime.load(folder, reorder=True),
     )
     data = graph.to_data()
     gcn, gat = pyg("GCNConv", graph), pyg("GATConv", graph)

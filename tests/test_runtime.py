@@ -82,7 +82,7 @@ def test_scores_are_those_of_torch(
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("ops", PAIRS, ids=lambda ops: "-".join(ops))
-def test_order_threads_and_kept_arrays_change_nothing(
+def test_order_and_kept_arrays_change_nothing(
     make_graph: MakeGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ops: tuple[str, ...], sparse: bool
 ) -> None:
     graph = make_graph(9, nodes=50, edges=140, features=9, weighted=True, sparse=sparse, undirected=False)
@@ -90,10 +90,9 @@ def test_order_threads_and_kept_arrays_change_nothing(
     run = open_run(tmp_path / "run")
     with torch.no_grad():
         expected = run.model(graph.x, run.edge_index, run.edge_weight)
-    monkeypatch.setattr(runtime, "WORTH", 0)
     for narrow in (0, 99):
         monkeypatch.setattr(runtime, "NARROW", narrow)
-        model = load(tmp_path / "run", threads=3, reorder=True)
+        model = load(tmp_path / "run", reorder=True)
         first = model.scores()
         np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-5)
         other = make_graph(8, nodes=50, edges=60, features=9, sparse=sparse)  # into the same arrays
@@ -124,11 +123,6 @@ def test_predictions_in_several_threads_at_once_are_those_of_one(saved: Path) ->
     with ThreadPoolExecutor(4) as pool:
         for got in pool.map(lambda _: model.scores(), range(40)):
             np.testing.assert_array_equal(got, expected)
-
-
-def test_no_threads_are_refused(saved: Path) -> None:
-    with pytest.raises(GassipError, match="threads is 0; it must be 1 or more"):
-        load(saved, threads=0)
 
 
 @pytest.mark.parametrize("ops", PAIRS, ids=lambda ops: "-".join(ops))

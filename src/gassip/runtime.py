@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from threading import Thread, local
+from threading import local
 from typing import NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -37,7 +37,6 @@ from gassip.store import MATRICES, Precision, Tensors, read_meta, read_tensors, 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
 EPSILON = 1e-5  # of batch norm, torch's
 LANES = 4  # floats of a vector register, as scipy is compiled; a width that is no multiple costs up to a third more
-WORTH = 1 << 18  # multiply-adds of a product from which threads pay
 NARROW = 16  # width up to which one pass over both products of an operation pays
 Array = np.ndarray
 Table: TypeAlias = np.ndarray | sp.csr_array
@@ -225,16 +224,16 @@ def field(inputs: Inputs, ops: Sequence[str], nodes: Array) -> tuple[Array, list
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Products, where they are written and on how many threads."""
+    """Products, and where they are written."""
 
     room: Room = fresh
-    threads: int = 1  # of sparse products; dense ones follow numpy's BLAS
 
     def accumulate(self, out: Array, left: Table, right: Array) -> None:
         """out += left·right. scipy's own `@` zeroes a new array first, and the sum would then be a second pass."""
         if isinstance(left, sp.csr_array) and csr_matvecs is not None:
-            shares = self.threads if left.nnz * right.shape[1] >= WORTH else 1
-            _shared(out, left, np.ascontiguousarray(right, dtype=np.float32), shares)
+            right = np.ascontiguousarray(right, dtype=np.float32)
+            sizes = (*left.shape, right.shape[1])
+            csr_matvecs(*sizes, left.indptr, left.indices, left.data, right.ravel(), out.ravel())
         elif isinstance(left, sp.csr_array):
             out += left @ right
         else:
@@ -248,25 +247,6 @@ class Sums:
         out.fill(0)
         self.accumulate(out, left, right)
         return out
-
-
-def _shared(out: Array, left: sp.csr_array, right: Array, shares: int) -> None:
-    """The kernel lets go of Python's lock, so threads can share the rows, as many non-zeros to each."""
-
-    def part(first: int, last: int) -> None:
-        pointers, own = left.indptr[first : last + 1], out[first:last].ravel()
-        csr_matvecs(last - first, left.shape[1], width, pointers, left.indices, left.data, right.ravel(), own)
-
-    width, rows = right.shape[1], left.shape[0]
-    if shares == 1:
-        return part(0, rows)
-    bounds = np.searchsorted(left.indptr, np.linspace(0, left.nnz, shares + 1)[1:-1]).tolist()
-    others = [Thread(target=part, args=span) for span in zip(bounds, [*bounds[1:], rows], strict=True)]
-    for other in others:
-        other.start()
-    part(0, bounds[0])
-    for other in others:
-        other.join()
 
 
 PLAIN = Sums()
@@ -328,7 +308,6 @@ class Model:
     y: Array | None = None  # [N], -1 where unlabelled
     test_mask: Array | None = None  # [N]
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
-    threads: int = 1  # over which sparse products are spread; dense ones follow numpy's BLAS
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
     def scores(
@@ -380,7 +359,7 @@ class Model:
     def _forward(self, h: Table, steps: Sequence[Step], scratch: Room = fresh) -> Array:
         for at, (layer, step) in enumerate(zip(self._filled, steps, strict=True)):
             h = np.maximum(h, 0, out=h) if at else h
-            own = Sums(lambda name, *shape, at=at: scratch(f"{at} {name}", *shape), self.threads)
+            own = Sums(lambda name, *shape, at=at: scratch(f"{at} {name}", *shape))
             h = apply(layer, h, step, own)
         return h[:, : len(self.class_names)]
 
@@ -452,14 +431,12 @@ def softmax(scores: Array) -> Array:
     return grown / grown.sum(1, keepdims=True)
 
 
-def load(folder: str | Path, *, precision: Precision | None = None, threads: int = 1, reorder: bool = False) -> Model:
+def load(folder: str | Path, *, precision: Precision | None = None, reorder: bool = False) -> Model:
     """Read and check a run's folder, or what `gassip export --format runtime` wrote.
 
     `precision` rounds the weights as that format would; None takes them as they are stored.
     `reorder` pays where there will be hundreds of full passes over a large graph: it makes the first one slower.
     """
-    if threads < 1:
-        raise GassipError(f"threads is {threads}; it must be 1 or more")
     folder = Path(folder)
     meta = read_meta(folder)
     model = read_tensors(folder, "model.safetensors", meta)
@@ -491,7 +468,6 @@ def load(folder: str | Path, *, precision: Precision | None = None, threads: int
         y=inputs.get("y"),
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
         ids=None if ids is None else tuple(json.loads(ids.tobytes())),
-        threads=threads,
         reorder=reorder,
     )
 
