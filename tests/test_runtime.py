@@ -160,10 +160,34 @@ def test_layers_agree_on_any_graph(make_graph: MakeGraph, seed: int, op: str, un
     graph = make_graph(seed, nodes=12, edges=seed % 30 + 1, features=4, weighted=True, undirected=undirected)
     net = random_net(graph, Architecture(ops=(op,), hidden=()), seed=seed)
     state = {name: value.numpy() for name, value in net.state_dict().items()}
-    (layer,) = runtime._layers((op,), state, graph.num_classes)
+    (layer,) = runtime.filled(runtime._layers((op,), state, graph.num_classes))
     inputs = runtime.Inputs(arrays(graph)[0], runtime.clean_edges(*arrays(graph)[1:], 12, undirected=False))
-    got = runtime.apply(layer, inputs.x, runtime.Step(inputs.matrix(op), slice(None)))
+    got = runtime.apply(layer, inputs.x, runtime.Step(inputs.matrix(op), slice(None)))[:, : graph.num_classes]
     np.testing.assert_allclose(got, predict(net, graph), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1, 30, 300])
+def test_attention_of_numbers_far_apart_is_that_of_torch(make_graph: MakeGraph, tmp_path: Path, scale: float) -> None:
+    graph = make_graph(3, nodes=40, edges=90, features=5, weighted=True)
+    net = random_net(graph, Architecture(ops=("GATConv", "GATConv"), hidden=(6,), heads=(2,)))
+    with torch.no_grad():
+        for layer in net.layers:
+            assert layer.attention is not None
+            layer.attention.mul_(scale)
+    save_run(tmp_path / "run", graph, net, kept=1.0)
+    with np.errstate(all="raise", under="ignore"):
+        got = load(tmp_path / "run").scores()
+    np.testing.assert_allclose(got, predict(net, graph), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("spread", [0.1, 20])
+def test_growth_is_safe_growth_up_to_a_factor_of_each_row(path: Graph, spread: float) -> None:
+    edges = runtime.clean_edges(path.edge_index.numpy(), None, 4, undirected=False)
+    looped, rng = runtime.Inputs(np.ones((4, 1), dtype=np.float32), edges).looped, np.random.default_rng(0)
+    sender, receiver = spread * rng.normal(size=(2, 4)).astype(np.float32)
+    rows = [runtime.growth(sender, receiver, looped, runtime.PLAIN), runtime.safe_growth(sender, receiver, looped)]
+    shares = [own.toarray() / own.toarray().sum(1, keepdims=True) for own in rows]
+    np.testing.assert_allclose(shares[0], shares[1], rtol=1e-4, atol=1e-7)
 
 
 def test_the_graph_of_the_run_is_known_again_and_gets_its_kept_edges(graph: Graph, saved: Path) -> None:

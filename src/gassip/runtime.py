@@ -5,6 +5,7 @@
     A·(H W) = (A·H) W: the narrower of the two goes over the edges; sums are accumulated in place, bias first
     A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ... (`interleaved`)
     (H s + 1 t) W = [H 1] [s W; t W]: a column of ones carries the norm's shift through the weights (`filled`)
+    exp LeakyReLU(s + t) = max(eˢ eᵗ, e^{.2 s} e^{.2 t}): exponentials of nodes, none of edges (`growth`)
     field of a set S of nodes:   S_L = S,   S_{l-1} = S_l ∪ senders to S_l
 
 Widths are filled up to whole vector registers, and a full pass writes into the arrays of the one before (`Scratch`):
@@ -26,8 +27,8 @@ from typing import NamedTuple, TypeAlias, get_args
 import numpy as np
 from scipy import sparse as sp
 
-try:  # scipy's kernel behind `@`; a release that moves it makes the runtime slower, not wrong
-    from scipy.sparse._sparsetools import csr_matvecs
+try:  # scipy's kernels behind `@` and `*`; a release that moves them makes the runtime slower, not wrong
+    from scipy.sparse._sparsetools import csr_matvecs, csr_scale_columns, csr_scale_rows
 except ImportError:
     csr_matvecs = None
 
@@ -36,6 +37,7 @@ from gassip.store import MATRICES, Precision, Tensors, read_meta, read_tensors, 
 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
 EPSILON = 1e-5  # of batch norm, torch's
+SAFE = (1e-20, 1e20)  # sums between these have lost nothing to underflow or overflow
 LANES = 4  # floats of a vector register, as scipy is compiled; a width that is no multiple costs up to a third more
 NARROW = 16  # width up to which one pass over both products of an operation pays
 Array = np.ndarray
@@ -49,9 +51,10 @@ class Layer:
     op: str
     weights: tuple[Array, ...]  # [in, F] each
     bias: Array  # [F]
-    attention: Array | None = None  # [2, H, F / H]
+    attention: Array | None = None  # [2, H, F / H], filled: [2, H, more]
     scale: Array | None = None  # [in]
     shift: Array | None = None  # [in]
+    width: int = 0  # F before it was filled
 
     @cached_property
     def side_by_side(self) -> Array:
@@ -62,7 +65,8 @@ class Layer:
 def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """The same net without norms and with widths that are multiples of LANES; the scores are its first C columns.
 
-    A layer with a norm behind it puts out a column of ones by its bias; the other new columns are zeros.
+    A layer with a norm behind it puts out a column of ones by its bias; the other new columns are zeros. Attention has
+    at least one new column per head, the last, in which `attend` sums up.
     """
     out: list[Layer] = []
     rows = 0
@@ -70,11 +74,24 @@ def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
         size, ones = layer.bias.size, int(after is not None and after.shift is not None)
         more = ones + -(size + ones) % LANES
         bias = np.concatenate([layer.bias, np.arange(more) < ones]).astype(np.float32)
-        columns = 0 if layer.attention is not None else more  # attention is per head; the bias alone is filled
-        weights = tuple(np.pad(_behind_norm(layer, own, rows), ((0, 0), (0, columns))) for own in layer.weights)
-        out.append(replace(layer, weights=weights, bias=bias, scale=None, shift=None))
+        weights, attention = tuple(_behind_norm(layer, own, rows) for own in layer.weights), layer.attention
+        if attention is None:
+            weights = tuple(np.pad(own, ((0, 0), (0, more))) for own in weights)
+        else:
+            heads = attention.shape[1]
+            weights = (_by_head(weights[0], heads),)
+            attention = _by_head(attention.reshape(2, -1), heads).reshape(2, heads, -1)
+        made = replace(layer, weights=weights, bias=bias, attention=attention, scale=None, shift=None, width=size)
+        out.append(made)
         rows = more
     return tuple(out)
+
+
+def _by_head(columns: Array, heads: int) -> Array:
+    """Head after head with new columns of zeros behind each."""
+    apart = columns.reshape(columns.shape[0], heads, -1)
+    more = 1 + -(apart.shape[2] + 1) % LANES
+    return np.pad(apart, ((0, 0), (0, 0), (0, more))).reshape(columns.shape[0], -1)
 
 
 def _behind_norm(layer: Layer, weight: Array, rows: int) -> Array:
@@ -267,8 +284,7 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
     if matrix is None:
         sums.accumulate(out, h, layer.weights[0])
     elif layer.attention is not None:
-        part = attend(sums.product(h, layer.weights[0]), layer.attention, matrix, own, sums)
-        out[:, : part.shape[1]] += part
+        attend(out, layer, sums.product(h, layer.weights[0]), step, sums)
     elif layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
         sums.accumulate(out, sums.product(matrix, h), layer.weights[0])
     else:
@@ -276,20 +292,55 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
     return out
 
 
-def attend(products: Array, attention: Array, matrix: sp.csr_array, own: Array | slice, sums: Sums) -> Array:
-    """Σ_j a_ij P_j, a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i), head by head, [R, F]."""
-    first, counts = matrix.indptr[:-1], np.diff(matrix.indptr)
-    heads, width = attention.shape[1:]
-    outputs = []
+def attend(out: Array, layer: Layer, products: Array, step: Step, sums: Sums) -> None:
+    """out += Σ_j a_ij P_j, a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i), head by head; the layer is filled.
+
+    The last column of a head becomes ones, so that one product gives the sums and what they are divided by.
+    """
+    matrix, own, _ = step
+    assert layer.attention is not None and matrix is not None
+    heads, filled_width = layer.attention.shape[1:]
     for head in range(heads):
-        part = np.ascontiguousarray(products[:, head * width : (head + 1) * width])
-        logit = (part @ attention[0, head])[matrix.indices] + np.repeat((part @ attention[1, head])[own], counts)
-        logit = np.maximum(logit, NEGATIVE_SLOPE * logit)
-        # every row holds the node itself, so none is empty and reduceat is safe
-        grown = matrix.data * np.exp(logit - np.repeat(np.maximum.reduceat(logit, first), counts))
-        share = sp.csr_array((grown, matrix.indices, matrix.indptr), shape=matrix.shape)
-        outputs.append(sums.product(share, part, "head") / np.add.reduceat(grown, first)[:, None])
-    return outputs[0] if heads == 1 else np.concatenate(outputs, axis=1)
+        part = np.ascontiguousarray(products[:, head * filled_width : (head + 1) * filled_width])
+        sender, receiver = np.ascontiguousarray((part @ layer.attention[:, head].T).T)
+        part[:, -1] = 1
+        summed = sums.product(growth(sender, receiver[own], matrix, sums), part, "head")
+        if not (SAFE[0] < summed[:, -1].min() and summed[:, -1].max() < SAFE[1]):
+            summed = sums.product(safe_growth(sender, receiver[own], matrix), part, "head")
+        width = layer.width // heads
+        shares = summed[:, :width]
+        np.divide(shares, summed[:, -1:], out=shares)
+        out[:, head * width : (head + 1) * width] += shares
+
+
+def growth(sender: Array, receiver: Array, matrix: sp.csr_array, sums: Sums) -> sp.csr_array:
+    """m_ij exp LeakyReLU(s_j + t_i), each row up to a factor: m_ij max(e^{s_j - c}, e^{.2 (s_j - c)} e^{-.8 (t_i + c)})
+
+    with c = max s. Where the numbers of a graph lie so far apart that this is not safe, its caller sees it.
+    """
+    if csr_matvecs is None:
+        return safe_growth(sender, receiver, matrix)
+    top, slope = sender.max(), np.float32(NEGATIVE_SLOPE)
+    with np.errstate(over="ignore"):
+        turn = np.exp((slope - 1) * (receiver + top))
+    above, below = sums.room("above", 1, matrix.nnz)[0], sums.room("below", 1, matrix.nnz)[0]
+    pattern = (*matrix.shape, matrix.indptr, matrix.indices)
+    above[:] = below[:] = matrix.data
+    csr_scale_columns(*pattern, above, np.exp(sender - top))
+    csr_scale_columns(*pattern, below, np.exp(slope * (sender - top)))
+    with np.errstate(invalid="ignore"):
+        csr_scale_rows(*pattern, below, turn)
+        return sp.csr_array((np.maximum(above, below, out=above), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def safe_growth(sender: Array, receiver: Array, matrix: sp.csr_array) -> sp.csr_array:
+    """The same with the largest of each row at e^0, whatever the numbers; several times slower."""
+    counts = np.diff(matrix.indptr)
+    logit = sender[matrix.indices] + np.repeat(receiver, counts)
+    logit = np.maximum(logit, NEGATIVE_SLOPE * logit)
+    # every row holds the node itself, so none is empty and reduceat is safe
+    grown = matrix.data * np.exp(logit - np.repeat(np.maximum.reduceat(logit, matrix.indptr[:-1]), counts))
+    return sp.csr_array((grown, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
