@@ -4,10 +4,11 @@
 
 h_l is dense but for a sparse X, of which only the stored values in columns that the net reads count; B_l is the number
 of columns of the layer's weight matrix, every stored weight counted, zero or not. Propagation costs (E + N)·F for GCN,
-E·F for ARMA and SAGE, (E + N)·F + 2 N·F for GAT (the sum and the two logits), nothing for Linear. Normalising edges,
-ReLU and biases are not counted.
+E·F for ARMA and SAGE, nothing for Linear, and for GAT (E + N)·F + 2 N·F + 6 (E + N)·H: the sum, the two logits of a
+node, and for each edge and head the sum of two logits, the slope, the exponential, the mask, the total and the share,
+which are made anew with every inference. Normalising edges for the others, ReLU and biases are not counted.
 
-Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix.
+Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix, H heads.
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from safetensors.torch import save as to_bytes
 from gassip.graph import Graph
 from gassip.space import Model, Net
 from gassip.sparse import Csr
+
+
+PER_SHARE = 6  # steps from two logits to a share of attention
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,8 @@ def count_macs(net: Net, graph: Graph) -> int:
         if l > 0:
             total += layer.weight.shape[0] * nodes * (layer.weight.shape[1] + net.architecture.batch_norm)
         total += per_width.get(layer.ops[0], 0) * layer.out_width
+        if layer.attention is not None:
+            total += PER_SHARE * layer.attention.shape[1] * (edges + nodes)
     return total
 
 
