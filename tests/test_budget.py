@@ -17,6 +17,7 @@ from gassip.budget import (
     cut_weights,
     fit_budget,
     gcn64,
+    in_runtime,
     latency_ms,
     limits,
     problems,
@@ -27,7 +28,7 @@ from gassip.budget import (
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.ops import OPERATIONS
-from gassip.retrain import Found, found_net, retrain
+from gassip.retrain import Found, found_net, predict, retrain
 from gassip.search import State, search, step_weights
 from gassip.settings import Gassip
 from gassip.size import count_macs, size_of
@@ -230,6 +231,14 @@ def test_a_budget_of_time_is_kept(make_graph: Callable[..., Graph]) -> None:
     assert isinstance(solution.model, Net)
     assert solution.model.architecture.hidden[0] < 256
     assert latency_ms(solution.model, solution.graph) < whole / 1.5  # wide: other processes disturb this second reading
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+def test_time_is_measured_in_the_runtime_on_the_same_scores(make_graph: Callable[..., Graph], sparse: bool) -> None:
+    graph = make_graph(3, features=25, sparse=sparse, weighted=True)
+    shape = Architecture(ops=("GATConv", "SAGEConv"), hidden=(6,), batch_norm=True)
+    net = net_for(graph, shape, feature_index=torch.tensor([1, 4, 20])).eval()
+    torch.testing.assert_close(torch.from_numpy(in_runtime(net, graph).scores()), predict(net, graph))
 
 
 def test_impossible_budgets_name_the_least(make_graph: Callable[..., Graph]) -> None:

@@ -160,7 +160,7 @@ def test_layers_agree_on_any_graph(make_graph: MakeGraph, seed: int, op: str, un
     graph = make_graph(seed, nodes=12, edges=seed % 30 + 1, features=4, weighted=True, undirected=undirected)
     net = random_net(graph, Architecture(ops=(op,), hidden=()), seed=seed)
     state = {name: value.numpy() for name, value in net.state_dict().items()}
-    (layer,) = runtime.filled(runtime._layers((op,), state, graph.num_classes))
+    (layer,) = runtime.filled(runtime.layers_of((op,), state, graph.num_classes))
     inputs = runtime.Inputs(arrays(graph)[0], runtime.clean_edges(*arrays(graph)[1:], 12, undirected=False))
     got = runtime.apply(layer, inputs.x, runtime.Step(inputs.matrix(op), slice(None)))[:, : graph.num_classes]
     np.testing.assert_allclose(got, predict(net, graph), rtol=1e-4, atol=1e-5)

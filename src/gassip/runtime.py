@@ -494,7 +494,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
     graph = read_tensors(folder, "graph.safetensors", meta)
     inputs = read_tensors(folder, "inputs.safetensors", meta) if "inputs.safetensors" in meta["files"] else {}
     try:
-        layers = _layers(meta["architecture"], unpack(model, meta, precision), len(meta["class_names"]))
+        layers = layers_of(meta["architecture"], unpack(model, meta, precision), len(meta["class_names"]))
         index = _feature_index(model.get("feature_index"), meta["features"])
         x = _stored_x(inputs, meta["nodes"], layers[0].weights[0].shape[0])
         edges = _stored_edges(graph, meta["nodes"])
@@ -523,7 +523,8 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
     )
 
 
-def _layers(ops: Sequence[str], state: Tensors, classes: int) -> tuple[Layer, ...]:
+def layers_of(ops: Sequence[str], state: Tensors, classes: int) -> tuple[Layer, ...]:
+    """The layers of a net from its parameters by name."""
     layers: list[Layer] = []
     width = state["layers.0.weight"].shape[0]
     for at, op in enumerate(ops):

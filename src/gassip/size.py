@@ -20,7 +20,6 @@ from gassip.graph import Graph
 from gassip.space import Model, Net
 from gassip.sparse import Csr
 
-
 PER_SHARE = 6  # steps from two logits to a share of attention
 
 

@@ -54,7 +54,8 @@ BUDGETS = {
     "params": "weights stored: a number, or a share of a GCN with 64 hidden units such as 25%%",
     "edges": "edges kept: a number, or a share of the graph's",
     "bytes": "of model.safetensors: a number, 100kB, or a share of that GCN's",
-    "latency-ms": "of one inference on the whole graph, measured here: milliseconds, or a share of that GCN's",
+    "latency-ms": "of one inference on the whole graph in gassip.runtime, measured here: milliseconds, or a share of "
+    "that GCN's there",
     "macs": "multiply-adds of one inference on the whole graph: a number, or a share of that GCN's",
 }
 
