@@ -48,12 +48,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Found":
     from gassip.budget import Budget, fit_budget
-    from gassip.search import search
+    from gassip.rivals import choose, search_within
 
-    settings = run.found.settings
+    settings, budget, metric = run.found.settings, Budget(**run.meta["budget"]), run.meta["metric"]
     with progress(f"search, seed {seed}", settings.epochs, quiet) as show:
-        found = search(graph, settings, seed=seed, metric=run.meta["metric"], on_epoch=show)
-    budget = Budget(**run.meta["budget"])
+        founds = search_within(graph, settings, budget, seed=seed, metric=metric, on_epoch=show)
+    found = choose(graph, founds, budget, seed=seed, metric=metric)
     return fit_budget(graph, found, budget) if budget else found
 
 

@@ -102,9 +102,9 @@ def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
 
 def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
     from gassip import artefact
-    from gassip.budget import Budget, check_possible, retrain_within
+    from gassip.budget import Budget, check_possible
     from gassip.checkpoint import FolderCheckpoint
-    from gassip.search import search
+    from gassip.rivals import retrain_best, search_within
     from gassip.settings import preset, read_settings
 
     set_threads(args.threads)
@@ -118,7 +118,9 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
         partial, graph=graph, settings=settings, seed=args.seed, metric=args.metric, every=args.checkpoint_every
     )
     with progress("search", settings.epochs, args.quiet) as show:
-        found = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show, checkpoint=kept)
+        founds = search_within(
+            graph, settings, budget, seed=args.seed, metric=args.metric, on_epoch=show, checkpoint=kept
+        )
     rows: list[Row] = []
     with progress("retrain", settings.retrain_epochs, args.quiet) as show:
 
@@ -128,8 +130,8 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
             rows.append(row)
             show(row)
 
-        found, solution = retrain_within(
-            graph, found, budget, seed=args.seed, metric=args.metric, on_epoch=keep_and_show
+        found, solution = retrain_best(
+            graph, founds, budget, seed=args.seed, metric=args.metric, on_epoch=keep_and_show
         )
     return artefact.save(
         out,

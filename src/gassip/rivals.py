@@ -1,0 +1,116 @@
+"""Which architecture, where multiply-adds or time are bounded: the most probable ones, each cut to the same cost.
+
+    a* = argmax_{a ∈ P_R(O, α)} val(a cut to the budget, trained for a third of the epochs)
+
+α is learned by nets that cost what they like. Under a bound a dear operation gets fewer units than a cheap one, and the
+most probable architecture may be the worse for it; so the R most probable ones compete at equal cost. Validation
+chooses, ties go to the more probable one, and no rival sees a test label.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gassip.budget import Budget, fit_limits, limits, retrain_within
+from gassip.errors import GassipError
+from gassip.graph import Graph
+from gassip.metrics import Metric
+from gassip.retrain import Found, Solution, retrain, seeded
+from gassip.search import Checkpoint, Row, State, induce, search
+from gassip.settings import Gassip
+from gassip.supernet import top_paths
+
+RIVALS = 4
+TRIAL = 3  # a trial has this part of the epochs of a retraining
+
+
+class Remembering:
+    """A checkpoint that passes everything on and knows the state in which the search ended."""
+
+    def __init__(self, inner: Checkpoint | None) -> None:
+        self.inner = inner
+        self.tensors: Callable[[], dict[str, Tensor]] = dict
+        self.history: list[Row] = []
+
+    def load(self) -> tuple[dict[str, Tensor], list[Row]] | None:
+        saved = None if self.inner is None else self.inner.load()
+        if saved is not None:
+            kept, self.history = saved
+            self.tensors = lambda: kept
+        return saved
+
+    def save(self, tensors: Callable[[], dict[str, Tensor]], history: list[Row]) -> None:
+        self.tensors, self.history = tensors, history
+        if self.inner is not None:
+            self.inner.save(tensors, history)
+
+
+def search_within(
+    graph: Graph,
+    settings: Gassip,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    metric: Metric = "accuracy",
+    on_epoch: Callable[[Row], None] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> list[Found]:
+    """What one search found; where multiply-adds or time are bounded, the next most probable architectures behind."""
+    memory = Remembering(checkpoint)
+    found = search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=memory)
+    if budget.max_macs is None and budget.max_latency_ms is None:
+        return [found]
+    return [found, *others(graph, settings, memory)]
+
+
+def others(graph: Graph, settings: Gassip, memory: Remembering, count: int = RIVALS) -> list[Found]:
+    """The most probable architectures but the first, each with its own part of the supernet's weights and masks."""
+    with seeded(0, graph.device):  # the state draws a start, which the kept one replaces
+        state = State(graph, settings)
+        state.restore(memory.tensors(), memory.history)
+        paths = top_paths(state.supernet.alpha, count)[1:]
+        return [_induced(state, path) for path in paths]
+
+
+@torch.no_grad()
+def _induced(state: State, path: Sequence[int]) -> Found:
+    """What the search hands over if `path` is the most probable one."""
+    state.supernet.alpha.zero_()
+    state.supernet.alpha[torch.arange(len(path)), list(path)] = 1.0
+    return induce(state)
+
+
+def choose(
+    graph: Graph, founds: Sequence[Found], budget: Budget, *, seed: int = 0, metric: Metric = "accuracy"
+) -> Found:
+    """The one of `founds` that validates best within the budget after a short training; they stay uncut."""
+    if len(founds) == 1:
+        return founds[0]
+    bound, blind = limits(budget, graph), replace(graph, test_mask=torch.zeros_like(graph.test_mask))
+    best, chosen = -torch.inf, founds[0]
+    for found in founds:
+        try:
+            cut = fit_limits(graph, found, budget, bound)
+        except GassipError:  # where none fits, the caller meets the same line for the first
+            continue
+        short = replace(cut.settings, retrain_epochs=-(-cut.settings.retrain_epochs // TRIAL))
+        trial = retrain(blind, replace(cut, settings=short), seed=seed, metric=metric)
+        if (value := trial.scores.get(metric, {}).get("val", -torch.inf)) > best:
+            best, chosen = value, found
+    return chosen
+
+
+def retrain_best(
+    graph: Graph,
+    founds: Sequence[Found],
+    budget: Budget,
+    *,
+    seed: int = 0,
+    metric: Metric = "accuracy",
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> tuple[Found, Solution]:
+    """The best of what `search_within` found, cut, retrained and shrunk."""
+    found = choose(graph, founds, budget, seed=seed, metric=metric)
+    return retrain_within(graph, found, budget, seed=seed, metric=metric, on_epoch=on_epoch)
