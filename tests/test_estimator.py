@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
+from gassip.budget import Budget, limits
 from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
 from gassip.graph import Graph
@@ -95,7 +97,7 @@ def test_a_graph_serves_as_well_as_data(make_graph: Callable[..., Graph], fitted
 def test_sklearn_habits(fitted: GassipClassifier) -> None:
     parameters = fitted.get_params()
     assert parameters["seed"] == 1 and parameters["settings"] == SMALL
-    assert set(parameters) == {"preset", "seed", "metric", "device", "settings"}
+    assert set(parameters) == {"preset", "seed", "metric", "device", "settings", "budget"}
     other = clone(fitted).set_params(seed=7)
     assert other.seed == 7 and fitted.seed == 1
     with pytest.raises(NotFittedError):
@@ -127,3 +129,28 @@ def test_wrong_input_is_named(fitted: GassipClassifier, data: Data) -> None:
         fitted.score(data, torch.ones(3, dtype=torch.bool))
     with pytest.raises(GassipError, match=r"data\.y"):
         fitted.fit(data, data.y)
+
+
+@pytest.mark.parametrize("budget", [Budget(max_params=40, max_macs="50%"), {"max_params": 40, "max_edges": "50%"}])
+def test_a_budget_is_kept(data: Data, budget: Budget | dict[str, float | str]) -> None:
+    classifier = GassipClassifier(settings=SMALL, budget=budget)
+    assert clone(classifier).get_params()["budget"] == budget
+    classifier.fit(data)
+    size, whole = classifier.solution_.size, limits(Budget(max_macs="50%", max_edges="50%"), classifier.graph_)
+    assert size is not None and size.params == sum(p.numel() for p in classifier.model_.parameters()) <= 40
+    assert size.macs <= whole.macs if isinstance(budget, Budget) else size.edges <= whole.edges
+    assert classifier.predict(data).shape == (60,)
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"max_params": 3}, "cannot be met on graph: the least is 8"),
+        ({"max_weight": 3}, "expected a Budget, or amounts by name: max_params, max_edges"),
+        ("25%", "expected a Budget"),
+        ({"max_params": "lots"}, "expected a number above 0 or a share"),
+    ],
+)
+def test_a_budget_that_cannot_be_kept_or_read_is_refused(data: Data, budget: Any, message: str) -> None:
+    with pytest.raises(GassipError, match=message):
+        GassipClassifier(settings=SMALL, budget=budget).fit(data)

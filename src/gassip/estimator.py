@@ -5,6 +5,7 @@ none a stratified split is drawn by `seed`. Predictions are for all nodes, in th
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Self
 
 import numpy as np
@@ -15,18 +16,23 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gassip.artefact import inputs_fingerprint
+from gassip.budget import Budget, check_possible
 from gassip.errors import GassipError
 from gassip.graph import Graph, to_numpy
 from gassip.metrics import METRICS, Metric
 from gassip.metrics import score as metric_score
 from gassip.retrain import predict as class_scores
 from gassip.retrain import retrain
+from gassip.rivals import retrain_best, search_within
 from gassip.search import search
 from gassip.settings import Gassip, preset
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
     """Search, then retrain. `settings` is a Gassip, or a mapping of the fields that differ from the preset.
+
+    `budget` is a Budget, or a mapping of its fields such as {"max_params": "25%"}: the net is then physically cut to
+    it, and `fit` raises GassipError with the least that can be had where it cannot be kept.
 
     After `fit`: `found_` (what the search found), `solution_` (the trained net and the sparser graph), `model_` (the
     net, a plain module), `graph_` (the input), `classes_`, `n_features_in_`.
@@ -39,12 +45,14 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         metric: Metric = "accuracy",
         device: str = "cpu",
         settings: Gassip | Mapping[str, Any] | None = None,
+        budget: Budget | Mapping[str, Any] | None = None,
     ) -> None:
         self.preset = preset
         self.seed = seed
         self.metric = metric
         self.device = device
         self.settings = settings
+        self.budget = budget
 
     def fit(self, data: Data | Graph, y: None = None) -> Self:
         """Search and retrain on the graph; labels are read from its y."""
@@ -55,8 +63,13 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         plain = data if isinstance(data, Graph) else Graph.from_data(data, seed=self.seed)
         graph = on_device(plain, self.device)
         settings = self.settings if isinstance(self.settings, Gassip) else preset(self.preset, graph, self.settings)
-        self.found_ = search(graph, settings, seed=self.seed, metric=self.metric)
-        self.solution_ = retrain(graph, self.found_, seed=self.seed, metric=self.metric)
+        if budget := self._budget():
+            check_possible(graph, settings, budget)
+            founds = search_within(graph, settings, budget, seed=self.seed, metric=self.metric)
+            self.found_, self.solution_ = retrain_best(graph, founds, budget, seed=self.seed, metric=self.metric)
+        else:
+            self.found_ = search(graph, settings, seed=self.seed, metric=self.metric)
+            self.solution_ = retrain(graph, self.found_, seed=self.seed, metric=self.metric)
         self.graph_ = graph
         self.model_ = self.solution_.model
         # a Graph's y counts its classes from 0, a Data's y may hold any numbers
@@ -95,6 +108,14 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         if value is None:
             raise GassipError(f"{self.metric} is not defined on these {int(nodes.sum())} nodes")
         return value
+
+    def _budget(self) -> Budget:
+        given = self.budget or {}
+        try:
+            return given if isinstance(given, Budget) else Budget(**given)
+        except TypeError:
+            known = ", ".join(field.name for field in fields(Budget))
+            raise GassipError(f"budget is {given!r}; expected a Budget, or amounts by name: {known}") from None
 
     def _graph(self, data: Data | Graph | None) -> Graph:
         """The sparser graph where the training graph is meant, else the graph as it is."""
