@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
-from torch_geometric.nn import ARMAConv, GATConv, GCNConv, SAGEConv
+from torch_geometric.nn import APPNP, ARMAConv, GATConv, GCNConv, SAGEConv
 
 from gassip.graph import Graph
 from gassip.ops import OPERATIONS, MaskedGraph
@@ -101,6 +101,17 @@ def pyg_twin(op: str, layer: Layer, heads: int) -> Callable[..., Tensor]:
     arma.init_weight.data[0], arma.root_weight.data[0, 0] = weight[:, :width], weight[:, width:]
     arma.bias.data[0, 0, 0] = bias
     return arma
+
+
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("op", ["APPNP10", "APPNP5"])
+def test_personalised_pagerank_equals_pyg(make_graph: Callable[..., Graph], op: str, undirected: bool) -> None:
+    graph = make_graph(seed=3, undirected=undirected)
+    product = torch.randn(graph.num_nodes, 4)
+    weight = torch.rand(graph.num_edges)
+    own = apply(op, MaskedGraph.of(graph, weight), [product])
+    steps, teleport = {"APPNP10": (10, 0.1), "APPNP5": (5, 0.3)}[op]
+    torch.testing.assert_close(own, APPNP(steps, teleport)(product, graph.edge_index, weight))
 
 
 @pytest.mark.parametrize("undirected", [True, False])

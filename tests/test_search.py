@@ -10,17 +10,17 @@ from torch.nn import functional as F
 
 from gassip import curriculum
 from gassip.graph import Graph
-from gassip.ops import OPERATIONS, MaskedGraph
+from gassip.ops import MaskedGraph
 from gassip.retrain import Found, retrain, seeded, sparser
 from gassip.search import Row, State, difficulty_weights, induce, search, step_alpha, step_structure, step_weights
-from gassip.settings import Gassip
+from gassip.settings import ALL_OPS, Gassip
 from gassip.space import Architecture, Layer, Net
 from gassip.supernet import Supernet, top_paths
 
 QUICK = Gassip(
     hidden=4, epochs=5, warmup_epochs=2, dropout=0.5, lr_edge=0.3, lr_alpha=0.2, retrain_epochs=4, retrain_dropout=0.5
 )
-OPS = tuple(OPERATIONS)
+OPS = ALL_OPS
 CPU = torch.device("cpu")
 
 

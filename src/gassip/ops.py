@@ -7,8 +7,10 @@ With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i:
     SAGEConv   y_i = Σ_j m_ij P1_j / Σ_j m_ij + P2_i
     GATConv    y_i = Σ_{j ∈ N_i ∪ i} a_ij P_j,   a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i),   m_ii = 1
     Linear     y_i = P_i
+    APPNP10, APPNP5   Z_0 = P,   Z_{k+1} = (1 − t) Â Z_k + t P,   y = Z_K      Â of GCNConv; K, t = 10, .1 and 5, .3
 
-and a bias each. PyG's own GATConv and SAGEConv cannot take the mask: a weight of 0 leaves the edge in the softmax and
+and a bias each. The first five are the paper's; the last two, personalised PageRank at a long and a short reach
+(Gasteiger et al., ICLR 2019), are for the preset `best`. PyG's own GATConv and SAGEConv cannot take the mask: a weight of 0 leaves the edge in the softmax and
 in the mean. ARMA's inner ReLU is the network's own, one line later.
 
 Shapes: N nodes, E directed edges, F width of the output, H heads.
@@ -16,7 +18,7 @@ Shapes: N nodes, E directed edges, F width of the output, H heads.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -113,6 +115,16 @@ def attention_shares(graph: MaskedGraph, sender: Tensor, receiver: Tensor) -> tu
     return grown / graph.at_receiver(total), self_grown / total
 
 
+def appnp(
+    graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None, *, steps: int, teleport: float
+) -> Tensor:
+    start = z = products[0]
+    back = teleport * start
+    for _ in range(steps):
+        z = torch.add(back, gcn(graph, (z,), None), alpha=1 - teleport)
+    return z
+
+
 @dataclass(frozen=True)
 class Operation:
     """How many products X W it needs, and what it does with them."""
@@ -120,6 +132,12 @@ class Operation:
     matrices: int
     propagate: Callable[[MaskedGraph, Sequence[Tensor], Tensor | None], Tensor]
     attention: bool = False
+    steps: int = 0  # of personalised PageRank
+    teleport: float = 0.0
+
+
+def personalised(steps: int, teleport: float) -> Operation:
+    return Operation(1, partial(appnp, steps=steps, teleport=teleport), steps=steps, teleport=teleport)
 
 
 OPERATIONS = {
@@ -128,4 +146,6 @@ OPERATIONS = {
     "SAGEConv": Operation(2, sage),
     "ArmaConv": Operation(2, arma),
     "Linear": Operation(1, linear),
+    "APPNP10": personalised(10, 0.1),
+    "APPNP5": personalised(5, 0.3),
 }
