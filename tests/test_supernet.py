@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gassip.graph import Graph
-from gassip.ops import OPERATIONS, MaskedGraph
+from gassip.ops import MaskedGraph
+from gassip.settings import ALL_OPS
 from gassip.space import Architecture, Layer, Net, net_for
 from gassip.supernet import Supernet, top_paths
 
-OPS = tuple(OPERATIONS)
+OPS = ALL_OPS
 
 
 def layers_of(net: Net | Supernet) -> list[Layer]:
