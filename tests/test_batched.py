@@ -11,13 +11,13 @@ from torch.testing import assert_close
 
 from conftest import random_graph
 from gassip.batched import (
+    Adam,
     Copies,
     Entries,
     Sparse,
+    SparseFirst,
     _DroppedRelu,
-    _SparseTimes,
     batchable,
-    both_ways,
     copies_at_once,
     repeated,
     retrain_many,
@@ -226,21 +226,43 @@ def test_the_kept_entries_are_those_of_plain_dropout(seed: int, p: float) -> Non
     assert_close(own.transposed_times(right, frame), expected.T @ right)
 
 
-@pytest.mark.parametrize("transposed", [True, False])
-def test_the_first_layer_and_its_gradients_are_the_dense_ones(transposed: bool) -> None:
-    a, xs = random_csr(4, 6, 0), [random_csr(6, 5, r) for r in (1, 2)]
-    weights = [torch.randn(5, 3, requires_grad=True) for _ in xs]
-    bias = torch.randn(2, 1, 3, requires_grad=True)
-    ways = [both_ways(x) for x in xs]
-    inputs = [(x, back if transposed else None) for x, back in ways]
-    out = _SparseTimes.apply(both_ways(a), inputs, bias, *weights)
-    matrices = [torch.from_numpy(x.to_scipy().toarray()) for x in (a, *xs)]
-    plain = torch.stack([matrices[0] @ x @ w for x, w in zip(matrices[1:], weights, strict=True)]) + bias
-    assert_close(out, plain)
-    right = torch.randn(2, 4, 3)
-    grads = [torch.autograd.grad((y * right).sum(), [bias, *weights]) for y in (out, plain)]
-    for own, expected in zip(*grads, strict=True):
-        assert_close(own, expected)
+@pytest.mark.parametrize("pruned", [True, False])
+@pytest.mark.parametrize("op", ["GCNConv", "SAGEConv"])
+def test_the_first_layer_and_its_gradient_are_the_dense_ones(op: str, pruned: bool) -> None:
+    graph = random_graph(5, nodes=45, edges=90, features=40, sparse=True)
+    nets = [builder(graph, op, "GCNConv", dropout=0.0)() for _ in range(2)]
+    for net in nets if pruned else []:
+        net.prune([torch.rand(layer.weight.shape) < 0.5 for layer in net.layers])
+    copies = Copies(nets, [torch.Generator()] * 2, graph)
+    field = copies.field(graph.train_mask)
+    first, hop = SparseFirst(copies, field, field, Adam(0.01, 0.0)), field.hops[0]
+    out = first.opening().detach()
+    assert isinstance(graph.x, Csr)
+    x = torch.from_numpy(graph.x.to_scipy().toarray())[field.nodes]
+    a = torch.from_numpy(hop.pattern.to_scipy().toarray())
+    grad = torch.randn(2, *first.leaf.shape[1:])
+    for r, net in enumerate(nets):
+        weight = net.weight(0).detach().requires_grad_()
+        products = x @ weight
+        plain = a @ products + net.layers[0].bias if op == "GCNConv" else products
+        y = plain if op == "GCNConv" else a @ products[:, :8] + products[: hop.nodes_out, 8:] + net.layers[0].bias
+        assert_close(out[r], y.detach())
+        (expected,) = torch.autograd.grad((plain * grad[r]).sum(), weight)
+        keep = net.weight_keep(0)
+        assert_close(first.gradient(r, grad[r]), expected if keep is None else expected * keep)
+
+
+def test_adam_is_that_of_torch() -> None:
+    weights, grads = [torch.randn(4, 3), torch.randn(5)], [torch.randn(4, 3), torch.randn(5)]
+    plain = [weight.clone().requires_grad_() for weight in weights]
+    optimizer, step = torch.optim.Adam(plain, lr=0.03, weight_decay=1e-2), Adam(0.03, 1e-2).of(weights)
+    for _ in range(3):
+        step(grads)
+        for own, grad in zip(plain, grads, strict=True):
+            own.grad = grad
+        optimizer.step()
+    for own, weight in zip(plain, weights, strict=True):
+        assert_close(own.detach(), weight)
 
 
 def test_relu_and_dropout_in_one() -> None:

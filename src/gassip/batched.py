@@ -6,10 +6,12 @@ Each copy has its own start, its own weight mask, its own stream of random numbe
 `retrain.train` draws them) and its own best epoch, so that copy r ends where `retrain.solve` with seed r ends, up to
 rounding. A copy's loss reads only the training nodes and their neighbourhoods, and its validation only the validation
 nodes and theirs: the rest of the graph is left out of the products, which changes nothing. Of a sparse X only the
-entries that dropout keeps are multiplied, and A (H W) is computed as (A H) W where that is less work.
+entries that dropout keeps are multiplied, and A (H W) is computed as (A H) W where that is less work. The first layer
+on a sparse X is most of the memory, so its weights are visited once per epoch, copy by copy, by hand: gradient, step of
+Adam, what validation reads of them, what the next epoch reads of them. Autograd has the rest, all copies side by side.
 
-All five operations and batch norm are covered. A model that is not exactly a `Net`, or is on a GPU, is trained by
-single runs instead.
+The five operations of the paper and batch norm are covered. A model that is not exactly a `Net` of these, or is on a
+GPU, is trained by single runs instead.
 
 Shapes: R copies, N nodes, n nodes of a field, D features, F width of a layer, B columns of its weights, C classes.
 """
@@ -31,7 +33,7 @@ from gassip.graph import Graph
 from gassip.metrics import Metric, score
 from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
 from gassip.retrain import Found, Solution, conclude, found_net, seeded, solve, sparser
-from gassip.space import Layer, Model, Net, kept, words
+from gassip.space import Model, Net, kept, words
 from gassip.sparse import Csr, multiply, product, segment_sum
 
 Ints = npt.NDArray[np.int64]
@@ -105,7 +107,8 @@ def retrain_many(
 
 def batchable(model: Model, graph: Graph) -> bool:
     """Whether copies of this model can be trained together."""
-    return type(model) is Net and graph.device.type == "cpu"
+    known = {*SUMS, "GATConv", "Linear"}
+    return type(model) is Net and graph.device.type == "cpu" and {layer.ops[0] for layer in model.layers} <= known
 
 
 def copies_at_once(net: Net, graph: Graph) -> int:
@@ -137,15 +140,14 @@ def train_many(
     """`retrain.train` for every net; leaves each at its best validation epoch and returns these epochs."""
     copies = Copies(nets, generators, graph)
     train, val = copies.field(graph.train_mask), copies.field(graph.val_mask)
-    optimizer = torch.optim.Adam(copies.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
+    first = (SparseFirst if isinstance(train.x, Sparse) else DenseFirst)(copies, train, val, Adam(lr, weight_decay))
+    h = first.opening()
     best, best_epoch = [(-torch.inf, -torch.inf)] * len(nets), [0] * len(nets)
     best_state = {name: [own.detach().clone() for own in value] for name, value in copies.state().items()}
     for epoch in range(1, epochs + 1):
-        optimizer.zero_grad()
-        loss = losses(copies.run(train, training=True), train).sum()
-        loss.backward()
-        optimizer.step()
-        values, val_losses = validate_many(copies, val, metric)
+        loss = losses(copies.rest(h, train, training=True), train).sum()
+        h, shown = first.step(loss)
+        values, val_losses = judge(shown, val, metric)
         judged = [(value, -own) for value, own in zip(values, val_losses, strict=True)]
         better = [r for r in range(len(nets)) if judged[r] > best[r]]
         for r in better:
@@ -180,10 +182,8 @@ def losses(logits: Tensor, field: "Field") -> Tensor:
     return -share.gather(0, y).squeeze(0).mean(1)
 
 
-@torch.no_grad()
-def validate_many(copies: "Copies", field: "Field", metric: Metric) -> tuple[list[float], list[float]]:
-    """`retrain.validate` of every copy."""
-    logits = copies.run(field, training=False)
+def judge(logits: Tensor, field: "Field", metric: Metric) -> tuple[list[float], list[float]]:
+    """Scores and losses of every copy, as `retrain.validate` has them."""
     loss: list[float] = losses(logits, field).tolist()
     if metric == "accuracy":
         values: list[float | None] = list((logits.argmax(2) == field.y).float().mean(1).tolist())
@@ -201,14 +201,13 @@ class Entries:
     value: Tensor  # [nnz]
 
     @cached_property
-    def row(self) -> Ints:
+    def row(self) -> npt.NDArray[np.int32]:
         """The row of each entry, [nnz]."""
-        return np.repeat(np.arange(self.rowptr.numel() - 1), self.rowptr.diff().numpy())
+        return np.repeat(np.arange(self.rowptr.numel() - 1, dtype=np.int32), self.rowptr.diff().numpy())
 
     def times(self, dense: Tensor) -> Tensor:
         """S D without a gradient, [rows, F]."""
-        options = {"mode": "sum", "per_sample_weights": self.value, "include_last_offset": True}
-        return F.embedding_bag(self.col, dense.detach(), self.rowptr, **options)  # type: ignore[arg-type]
+        return torch.embedding_bag(dense, self.col, self.rowptr, False, 0, False, self.value, True)[0]  # 0: sums
 
     def transposed_times(self, dense: Tensor, frame: sp.csc_array) -> Tensor:
         """Sᵀ D without a gradient, [columns, F]; `frame` is any matrix of the shape of Sᵀ, to be filled.
@@ -223,9 +222,9 @@ class Entries:
         index = np.flatnonzero(passed)  # numpy: without branches, which random numbers would mislead
         rowptr = np.zeros(self.rowptr.numel(), dtype=np.int32)
         np.cumsum(np.bincount(self.row.take(index), minlength=rowptr.size - 1), out=rowptr[1:])
-        taken = torch.from_numpy(index)
-        value = self.value.index_select(0, taken).mul_(scale)
-        return Entries(rowptr=torch.from_numpy(rowptr), col=self.col.index_select(0, taken), value=value)
+        col, value = self.col.numpy().take(index), self.value.numpy().take(index)
+        value *= np.float32(scale)
+        return Entries(rowptr=torch.from_numpy(rowptr), col=torch.from_numpy(col), value=torch.from_numpy(value))
 
 
 def _passing(p: float) -> tuple[int, float]:
@@ -269,8 +268,7 @@ class Hop:
     nodes_in: int
     nodes_out: int
     pattern: Csr  # [out, in], with values where the operation fixes them
-    many: Csr  # [R·out, R·in], the same for every copy: block-diagonal
-    edge_weight: Tensor  # [R·nnz], of GATConv: the given weight, 1 for the node itself
+    many: Csr  # [R·out, R·in], the same for every copy: block-diagonal; of GATConv its values are the edges' weights
 
     @cached_property
     def both_ways(self) -> tuple[Entries, Entries]:
@@ -302,14 +300,11 @@ class Copies:
         self._pool = torch.empty(0, dtype=torch.int64)
         self.x = nets[0].picked(graph.x)
         named = [dict(net.named_parameters()) for net in nets]
-        self.first = [nn.Parameter(own.pop(FIRST).detach().clone()) for own in named]
+        self.first = [own.pop(FIRST).detach().clone() for own in named]
         self.weights = {name: nn.Parameter(torch.stack([own[name].detach() for own in named])) for name in named[0]}
         self.keeps = [_stacked_keep(nets, l) for l in range(len(nets[0].layers))]
         widths = [layer.weight.shape[0] for layer in list(nets[0].layers)[1:] if nets[0].norms]
         self.running = [(torch.zeros(self.count, width), torch.ones(self.count, width)) for width in widths]
-
-    def parameters(self) -> list[nn.Parameter]:
-        return [*self.first, *self.weights.values()]
 
     def state(self) -> dict[str, list[Tensor]]:
         """Every parameter and running figure by its name in `Net`, one of each copy."""
@@ -338,7 +333,7 @@ class Copies:
         """The edges into the first `after` nodes, and where the operation counts the node itself, that one last."""
         if op == "Linear":
             none = Csr(torch.zeros(after + 1, dtype=torch.int32), nodes[:0].int(), torch.empty(0), (after, before))
-            return Hop(nodes_in=before, nodes_out=after, pattern=none, many=none, edge_weight=torch.empty(0))
+            return Hop(nodes_in=before, nodes_out=after, pattern=none, many=none)
         rows, edges = _rows(self.graph.adjacency, nodes[:after])
         value, self_value = _edge_values(op, self.masked)
         row, col, value = rows.row, place[rows.col64], value[edges]
@@ -352,55 +347,32 @@ class Copies:
             order = torch.argsort(row, stable=True)
             row, col, value = row[order], col[order], value[order]
         pattern = replace(Csr.from_sorted_edges(row, col, (after, before)), value=value)
-        many = repeated(pattern, self.count)
-        assert many.value is not None
-        return Hop(nodes_in=before, nodes_out=after, pattern=pattern, many=many, edge_weight=many.value)
+        return Hop(nodes_in=before, nodes_out=after, pattern=pattern, many=repeated(pattern, self.count))
 
-    def run(self, field: Field, *, training: bool) -> Tensor:
-        """Class scores of the field's targets, [R, targets, C]."""
+    def rest(self, h: Tensor, field: Field, *, training: bool) -> Tensor:
+        """Class scores of the field's targets, [R, targets, C], from what the first layer gives."""
         p = self.net.dropout if training else 0.0
-        h = self._first(field, p)
-        for l, layer in list(enumerate(self.net.layers))[1:]:
+        for l in range(1, len(self.net.layers)):
             if self.net.norms:
                 h = self._norm(l - 1, F.relu(h), training)
-                h = h if p == 0.0 else h * kept(self._bits(h.shape[2], field.nodes[: h.shape[1]]), p, h.dtype)
+                h = h if p == 0.0 else h * kept(self.bits(h.shape[2], field.nodes[: h.shape[1]]), p, h.dtype)
             elif p == 0.0:
-                h = F.relu(h, inplace=True)
+                h = F.relu(h, inplace=not training)
             else:
-                h = _DroppedRelu.apply(h, self._bits(h.shape[2], field.nodes[: h.shape[1]]), p)
-            h = self._layer(l, layer, field.hops[l], h)
+                h = _DroppedRelu.apply(h, self.bits(h.shape[2], field.nodes[: h.shape[1]]), p)
+            h = self.layer(l, field.hops[l], h, self._weight(l))
         return h
-
-    def _first(self, field: Field, p: float) -> Tensor:
-        """The first layer of each copy on X under its own dropout, [R, nodes_out, F]."""
-        layer, hop, x = self.net.layers[0], field.hops[0], field.x
-        if isinstance(x, Tensor):
-            if p > 0.0:
-                return self._layer(0, layer, hop, x * kept(self._bits(x.shape[1], field.nodes), p, x.dtype))
-            return self._propagate(0, layer, hop, torch.matmul(x, self._weight(0)))
-        if layer.ops[0] == "GCNConv":
-            bias = self.weights["layers.0.bias"]
-            return _SparseTimes.apply(hop.both_ways, self._inputs(x, p), bias, *self._first_weights())
-        products = _SparseTimes.apply(None, self._inputs(x, p), None, *self._first_weights())
-        return self._propagate(0, layer, hop, products)
-
-    def _first_weights(self) -> list[Tensor]:
-        keep = self.keeps[0]
-        return list(self.first) if keep is None else [own * keep[r] for r, own in enumerate(self.first)]
 
     def _weight(self, l: int) -> Tensor:
         """W of layer l as it is used, [R, K, B]."""
-        if l == 0:
-            return torch.stack(self._first_weights())
         weight, keep = self.weights[f"layers.{l}.weight"], self.keeps[l]
         return weight if keep is None else weight * keep
 
-    def _inputs(self, x: Sparse, p: float) -> list[tuple[Entries, Entries | None]]:
-        """X as each copy sees it, and Xᵀ where all see the same."""
-        if p == 0.0:
-            return [(x.rows, x.columns)] * self.count
-        assert isinstance(self.x, Csr)
-        return [(x.dropped(self._draw(self.x.nnz, generator), p), None) for generator in self.generators]
+    def dropped(self, x: "Tensor | Sparse", r: int) -> Entries:
+        """A sparse X as copy r sees it in its next epoch."""
+        assert isinstance(self.x, Csr) and isinstance(x, Sparse)
+        p = self.net.dropout
+        return x.rows if p == 0.0 else x.dropped(self._draw(self.x.nnz, self.generators[r]), p)
 
     def _draw(self, count: int, generator: torch.Generator) -> Tensor:
         """16-bit random numbers; the next call writes over them, [count]."""
@@ -408,7 +380,7 @@ class Copies:
             self._pool = torch.empty(words(count), dtype=torch.int64)
         return self._pool[: words(count)].random_(-(2**63), None, generator=generator).view(torch.int16)[:count]
 
-    def _bits(self, width: int, nodes: Tensor) -> Tensor:
+    def bits(self, width: int, nodes: Tensor) -> Tensor:
         """What a single run draws for its [N, width] values, for these nodes only, [R, n, width]."""
         bits = torch.empty(self.count, nodes.numel(), width, dtype=torch.int16)
         for own, generator in zip(bits, self.generators, strict=True):
@@ -425,18 +397,20 @@ class Copies:
         out = F.batch_norm(wide, mean.view(-1), var.view(-1), weight, bias, training, norm.momentum, norm.eps)
         return out.view(h.shape[1], self.count, -1).transpose(0, 1)
 
-    def _layer(self, l: int, layer: Layer, hop: Hop, h: Tensor) -> Tensor:
-        """A layer of every copy, [R, nodes_in, K] -> [R, nodes_out, F]; A (H W) is (A H) W where that is less work."""
-        weight, width = self._weight(l), layer.out_width
+    def layer(self, l: int, hop: Hop, h: Tensor, weight: Tensor) -> Tensor:
+        """Layer l of every copy, [R, nodes_in, K] -> [R, nodes_out, F]; A (H W) is (A H) W where that is less work."""
+        layer = self.net.layers[l]
+        width = layer.out_width
         if layer.ops[0] not in SUMS or not hop.less_work_first(h.shape[2], width):
-            return self._propagate(l, layer, hop, product(h, weight))
+            return self.propagate(l, hop, product(h, weight))
         out = product(propagate(hop, h), weight[:, :, :width])
         if weight.shape[2] > width:
             out = out + product(h[:, : hop.nodes_out], weight[:, :, width:])
         return out + self.weights[f"layers.{l}.bias"]
 
-    def _propagate(self, l: int, layer: Layer, hop: Hop, products: Tensor) -> Tensor:
-        """The layer's operation on the products of every copy, [R, nodes_in, B] -> [R, nodes_out, F]."""
+    def propagate(self, l: int, hop: Hop, products: Tensor) -> Tensor:
+        """The operation of layer l on the products of every copy, [R, nodes_in, B] -> [R, nodes_out, F]."""
+        layer = self.net.layers[l]
         op, width, bias = layer.ops[0], layer.out_width, self.weights[f"layers.{l}.bias"]
         if op == "Linear":
             return products[:, : hop.nodes_out] + bias
@@ -447,6 +421,137 @@ class Copies:
             if products.shape[2] > width:  # SAGEConv and ArmaConv: a second matrix for the node itself
                 out = out.add_(products[:, : hop.nodes_out, width:])
         return out.add_(bias)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """The steps of `torch.optim.Adam` by its own kernel; on small tensors the class takes as long as the kernel."""
+
+    lr: float
+    weight_decay: float
+
+    def of(self, weights: Sequence[Tensor]) -> Callable[[Sequence[Tensor]], None]:
+        """A step of these weights, given their gradients."""
+        own = [weight.detach() for weight in weights]
+        means, squares = ([torch.zeros_like(weight) for weight in own] for _ in range(2))
+        counts = [torch.zeros(()) for _ in own]
+
+        def step(grads: Sequence[Tensor]) -> None:
+            for count in counts:
+                count.add_(1)
+            torch._fused_adam_(
+                own,
+                list(grads),
+                means,
+                squares,
+                [],
+                counts,
+                lr=self.lr,
+                beta1=0.9,
+                beta2=0.999,
+                weight_decay=self.weight_decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+            )
+
+        return step
+
+
+class DenseFirst:
+    """The first layer on a dense X, under autograd like all others."""
+
+    def __init__(self, copies: Copies, train: Field, val: Field, adam: Adam) -> None:
+        self.copies, self.train, self.val = copies, train, val
+        weight = nn.Parameter(torch.stack(copies.first))
+        copies.first = list(weight.detach())
+        self.weights = [weight, *copies.weights.values()]
+        self.move = adam.of(self.weights)
+
+    def opening(self) -> Tensor:
+        """What the first layer gives in the next epoch, [R, nodes_out, F]."""
+        return self.output(self.train, self.copies.net.dropout)
+
+    def step(self, loss: Tensor) -> tuple[Tensor, Tensor]:
+        """All weights down the loss; then the first layer's output of the next epoch, and validation's class scores."""
+        self.move(torch.autograd.grad(loss, self.weights))
+        with torch.no_grad():
+            shown = self.copies.rest(self.output(self.val, 0.0), self.val, training=False)
+        return self.opening(), shown
+
+    def output(self, field: Field, p: float) -> Tensor:
+        x, copies, keep = field.x, self.copies, self.copies.keeps[0]
+        assert isinstance(x, Tensor)
+        weight = self.weights[0] if keep is None else self.weights[0] * keep
+        if p == 0.0:
+            return copies.propagate(0, field.hops[0], torch.matmul(x, weight))
+        return copies.layer(0, field.hops[0], x * kept(copies.bits(x.shape[1], field.nodes), p, x.dtype), weight)
+
+
+class SparseFirst:
+    """The first layer on a sparse X: Y_r = A X_r W_r + b_r of a GCN, of others Y_r = X_r W_r, dW_r = X_rᵀ Aᵀ dY_r.
+
+    One visit to each copy does all that reads its W: what lies between stays in the cache.
+    """
+
+    def __init__(self, copies: Copies, train: Field, val: Field, adam: Adam) -> None:
+        self.copies, self.train, self.val = copies, train, val
+        self.whole = copies.net.layers[0].ops[0] == "GCNConv"
+        self.bias = copies.weights["layers.0.bias"]
+        self.rest = [weight for weight in copies.weights.values() if not self.whole or weight is not self.bias]
+        self.move_rest = adam.of([*self.rest, self.bias] if self.whole else self.rest)
+        self.move = [adam.of([weight]) for weight in copies.first]
+        self.frame = sp.csc_array((copies.first[0].shape[0], train.hops[0].nodes_in), dtype=np.float32)
+        self.inputs: list[Entries] = []
+
+    def opening(self) -> Tensor:
+        """What the first layer gives in the first epoch, [R, nodes_out, F]."""
+        self.leaf = self.empty(self.train)
+        with torch.no_grad():
+            for r, out in enumerate(self.leaf.unbind()):
+                self.inputs.append(self.copies.dropped(self.train.x, r))
+                self.write(self.train.hops[0], self.inputs[r], r, self.bias[r], out)
+        return self.given(self.train, self.leaf.requires_grad_())
+
+    def step(self, loss: Tensor) -> tuple[Tensor, Tensor]:
+        """All weights down the loss; then the first layer's output of the next epoch, and validation's class scores."""
+        grad, *others = torch.autograd.grad(loss, [self.leaf, *self.rest])
+        self.move_rest([*others, grad.sum(1, keepdim=True)] if self.whole else others)
+        self.leaf, seen = self.empty(self.train), self.empty(self.val)
+        assert isinstance(self.val.x, Sparse)
+        with torch.no_grad():
+            parts = zip(grad.unbind(), seen.unbind(), self.leaf.unbind(), self.bias.unbind(), strict=True)
+            for r, (own, val_out, train_out, bias) in enumerate(parts):
+                self.move[r]([self.gradient(r, own)])
+                self.write(self.val.hops[0], self.val.x.rows, r, bias, val_out)
+                self.inputs[r] = self.copies.dropped(self.train.x, r)
+                self.write(self.train.hops[0], self.inputs[r], r, bias, train_out)
+            shown = self.copies.rest(self.given(self.val, seen), self.val, training=False)
+        return self.given(self.train, self.leaf.requires_grad_()), shown
+
+    def empty(self, field: Field) -> Tensor:
+        nodes = field.hops[0].nodes_out if self.whole else field.hops[0].nodes_in
+        return torch.empty(self.copies.count, nodes, self.copies.first[0].shape[1])
+
+    def write(self, hop: Hop, x: Entries, r: int, bias: Tensor, out: Tensor) -> None:
+        """Y_r into `out`."""
+        products = x.times(self.copies.first[r])
+        if self.whole:
+            torch.add(hop.both_ways[0].times(products), bias, out=out)
+        else:
+            out.copy_(products)
+
+    def gradient(self, r: int, grad: Tensor) -> Tensor:
+        """dW_r from dY_r; 0 where the weight is pruned, so that it stays 0."""
+        grad = self.train.hops[0].both_ways[1].times(grad) if self.whole else grad.contiguous()
+        x, own, keep = self.train.x, self.inputs[r], self.copies.keeps[0]
+        assert isinstance(x, Sparse)
+        whole = x.columns.times(grad) if own is x.rows else own.transposed_times(grad, self.frame)
+        return whole if keep is None else whole.mul_(keep[r])
+
+    def given(self, field: Field, y: Tensor) -> Tensor:
+        """The first layer's output from Y, [R, nodes_out, F]."""
+        return y if self.whole else self.copies.propagate(0, field.hops[0], y)
 
 
 def _stacked_keep(nets: Sequence[Net], l: int) -> Tensor | None:
@@ -530,50 +635,15 @@ def attend(hop: Hop, products: Tensor, attention: Tensor) -> Tensor:
 
 def _shares(hop: Hop, sender: Tensor, receiver: Tensor) -> Tensor:
     """a_ij of every copy and edge, as `ops.attention_shares`, [R·nnz]."""
-    row, col = hop.many.row, hop.many.col64
+    row, col, weight = hop.many.row, hop.many.col64, hop.many.value
+    assert weight is not None
     logit = F.leaky_relu(sender.index_select(0, col) + receiver.index_select(0, row), NEGATIVE_SLOPE)
     with torch.no_grad():
-        present = torch.where(hop.edge_weight > 0, logit, -torch.inf)
+        present = torch.where(weight > 0, logit, -torch.inf)
         top = torch.full_like(receiver, -torch.inf).scatter_reduce(0, row, present, "amax")
         floor = top.index_select(0, row)
-    grown = hop.edge_weight * torch.exp(torch.where(logit > floor, floor, logit) - floor)
+    grown = weight * torch.exp(torch.where(logit > floor, floor, logit) - floor)
     return grown / segment_sum(hop.many, grown).index_select(0, row)
-
-
-class _SparseTimes(torch.autograd.Function):
-    """Y_r = A X_r W_r + b_r, dW_r = X_rᵀ Aᵀ dY_r, [R, n, B]; copy by copy: what lies between stays in the cache.
-
-    A comes with its transpose, X_r with it or None; without A and b, Y_r = X_r W_r.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: FunctionCtx,
-        a: tuple[Entries, Entries] | None,
-        xs: list[tuple[Entries, Entries | None]],
-        bias: Tensor | None,
-        *weights: Tensor,
-    ) -> Tensor:
-        ctx.a, ctx.xs, ctx.features = a, xs, weights[0].shape[0]  # type: ignore[attr-defined]
-        rows = (xs[0] if a is None else a)[0].rowptr.numel() - 1
-        out = weights[0].new_empty(len(weights), rows, weights[0].shape[1])
-        for r, own in enumerate(out):
-            products = xs[r][0].times(weights[r])
-            products = products if a is None else a[0].times(products)
-            own.copy_(products) if bias is None else torch.add(products, bias[r], out=own)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
-        a, xs, features = ctx.a, ctx.xs, ctx.features  # type: ignore[attr-defined]
-        grad, weights = grad.contiguous(), []
-        frame = sp.csc_array((features, xs[0][0].rowptr.numel() - 1), dtype=np.float32)
-        bias = grad.sum(1, keepdim=True) if ctx.needs_input_grad[2] else None  # type: ignore[attr-defined]
-        for own, (x, transposed) in zip(grad, xs, strict=True):
-            products = own if a is None else a[1].times(own)
-            weights.append(transposed.times(products) if transposed else x.transposed_times(products, frame))
-        return None, None, bias, *weights
 
 
 class _DroppedRelu(torch.autograd.Function):
@@ -590,4 +660,5 @@ class _DroppedRelu(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None, None]:
         (out,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return out.sign().mul_(grad).mul_(ctx.scale), None, None  # type: ignore[attr-defined]
+        grad = torch.ops.aten.threshold_backward(grad, out, 0.0)
+        return grad.mul_(ctx.scale), None, None  # type: ignore[attr-defined]
