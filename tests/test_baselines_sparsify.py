@@ -13,11 +13,11 @@ from conftest import random_graph
 from gassip.baselines.dropedge import PUBLISHED, DropEdge, thinned
 from gassip.baselines.dspar import Dspar, probability
 from gassip.baselines.neuralsparse import NeuralSparse, NeuralSparseNet, largest, shares
-from gassip.baselines.pairs import draw, ends
 from gassip.baselines.ptdnet import Denoiser, PtdNet, PtdNetModel, hard_concrete, l0, nuclear
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.ops import MaskedGraph
+from gassip.pairs import draw, ends
 from gassip.retrain import predict, seeded
 from gassip.space import Model
 from gassip.sparse import Csr, segment_sum
@@ -201,7 +201,7 @@ def test_ptdnet_loss_adds_its_terms(make_graph: Callable[..., Graph]) -> None:
         runs = [net.passes(graph.x, masked) for _ in range(2)]
     terms = sum(l0(logit, beta) for run in runs for logit in run[1])
     ranks = sum(float(np.linalg.svd(dense(graph.adjacency, z.detach()).numpy())[1][0]) for run in runs for z in run[2])
-    spread = (runs[0][0] - runs[1][0]).square().sum() / 4  # ½ Σ_t |p_t - mean|² for two passes
+    spread = (runs[0][0] - runs[1][0]).square().sum(1).mean() / 4  # ½ Σ_t |p_t - mean|² for two passes
     torch.testing.assert_close(loss(lambda_l0=0.5) - loss(), (0.5 * terms).detach())  # type: ignore[union-attr]
     assert float(loss(lambda_nuclear=0.5, rounds=200) - loss()) == pytest.approx(0.5 * ranks, rel=1e-3)
     torch.testing.assert_close(loss(lambda_consistency=0.5) - loss(), (0.5 * spread).detach(), atol=1e-5, rtol=1e-3)
