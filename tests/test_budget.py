@@ -102,6 +102,7 @@ def test_macs_by_hand(path: Graph) -> None:
     assert count_macs(net, path) == 140
     # GAT alone 4 -> 2: 16·2 + (4 + 4)·2 + 2·4·2 + 6·(4 + 4) = 112; ARMA: 16·4 + 4·2 = 72; Linear: 32
     alone = {op: count_macs(net_for(path, Architecture(ops=(op,), hidden=())), path) for op in OPS}
+    assert {alone.pop("APPNP10"), alone.pop("APPNP5")} == {32 + 10 * (4 + 8) * 2, 32 + 5 * (4 + 8) * 2}
     assert alone == {"GCNConv": 48, "GATConv": 112, "ArmaConv": 72, "SAGEConv": 72, "Linear": 32}
 
 
@@ -292,7 +293,7 @@ def test_group_mask_is_row_times_column(make_graph: Callable[..., Graph], form: 
     net, scale = state.supernet, 2 if form == "double" else 1
     row, unit = (scale * torch.sigmoid(score) for score in net.weight_scores)
     masked, layer = net.masked_weights(form)[0], net.layers[0]
-    for k in range(len(OPS)):
+    for k in range(len(QUICK.ops)):
         part = layer.columns(k)
         matrices = (part.stop - part.start) // 8
         expected = layer.weight[:, part] * row.unsqueeze(1) * unit[k].repeat(matrices)

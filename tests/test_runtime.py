@@ -166,6 +166,11 @@ def test_layers_agree_on_any_graph(make_graph: MakeGraph, seed: int, op: str, un
     np.testing.assert_allclose(got, predict(net, graph), rtol=1e-4, atol=1e-5)
 
 
+def test_operations_are_those_of_torch() -> None:
+    assert {op: own.matrices for op, own in OPERATIONS.items()} == store.MATRICES
+    assert {op: (own.steps, own.teleport) for op, own in OPERATIONS.items() if own.steps} == store.PAGERANK
+
+
 @pytest.mark.parametrize("scale", [1, 30, 300])
 def test_attention_of_numbers_far_apart_is_that_of_torch(make_graph: MakeGraph, tmp_path: Path, scale: float) -> None:
     graph = make_graph(3, nodes=40, edges=90, features=5, weighted=True)

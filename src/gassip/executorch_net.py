@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from gassip.grouped import groups, logs
 from gassip.runtime import NEGATIVE_SLOPE, Inputs, Layer, Model
+from gassip.store import PAGERANK
 
 
 class Grouped(nn.Module):
@@ -74,6 +75,7 @@ class Plain(nn.Module):
     def __init__(self, layer: Layer, grouped: Grouped | None) -> None:
         super().__init__()
         self.grouped, self.two = grouped, len(layer.weights) == 2
+        self.steps, self.teleport = PAGERANK.get(layer.op, (0, 0.0))
         self.heads = 0 if layer.attention is None else layer.attention.shape[1]
         self.narrow_first = layer.weights[0].shape[0] < layer.weights[0].shape[1]
         tensors = {"bias": layer.bias, "attention": layer.attention, "scale": layer.scale, "shift": layer.shift}
@@ -93,7 +95,17 @@ class Plain(nn.Module):
             parts = (h @ self.weight0).chunk(self.heads, 1)
             heads = [self._head(part, at) for at, part in enumerate(parts)]
             return heads[0] if len(heads) == 1 else torch.cat(heads, 1)
-        return self.grouped.total(h) @ self.weight0 if self.narrow_first else self.grouped.total(h @ self.weight0)
+        return self._passed_on(h) @ self.weight0 if self.narrow_first else self._passed_on(h @ self.weight0)
+
+    def _passed_on(self, h: Tensor) -> Tensor:
+        """A·h, or as many steps of PageRank as the operation has."""
+        assert self.grouped is not None
+        if not self.steps:
+            return self.grouped.total(h)
+        back, z = self.teleport * h, h
+        for _ in range(self.steps):
+            z = back + self.grouped.total(z)
+        return z
 
     def _head(self, part: Tensor, at: int) -> Tensor:
         assert self.grouped is not None

@@ -10,7 +10,7 @@ neither way uses it. Operations are those of ops.py; GAT's shares under a mask a
 Shapes: N nodes, D features, E edges, F width, n receivers of one group, k senders of each.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from gassip.grouped import ABSENT, groups, logs
 from gassip.runtime import NEGATIVE_SLOPE, Inputs, Layer, Model
+from gassip.store import PAGERANK
 
 OPSET = 18  # the first with ScatterElements(max)
 
@@ -160,12 +161,23 @@ def _fixed_layer(build: Builder, layer: Layer, h: str, grouped: Grouped | None) 
         heads = _heads(build, layer, build.add("MatMul", h, weights[0]))
         out = _side_by_side(build, [grouped.attention(*head) for head in heads])
     elif layer.weights[0].shape[0] < layer.weights[0].shape[1]:
-        out = build.add("MatMul", grouped.total(h), weights[0])
+        out = build.add("MatMul", _passed_on(build, layer.op, h, grouped.total), weights[0])
     else:
-        out = grouped.total(build.add("MatMul", h, weights[0]))
+        out = _passed_on(build, layer.op, build.add("MatMul", h, weights[0]), grouped.total)
     if len(weights) == 2:
         out = build.add("Add", out, build.add("MatMul", h, weights[1]))
     return build.add("Add", out, build.constant(layer.bias))
+
+
+def _passed_on(build: Builder, op: str, h: str, total: Callable[[str], str]) -> str:
+    """A·h, or as many steps of PageRank as the operation has; `total` multiplies by the operation's matrix."""
+    if op not in PAGERANK:
+        return total(h)
+    steps, teleport = PAGERANK[op]
+    back, z = build.add("Mul", h, build.number(teleport)), h
+    for _ in range(steps):
+        z = build.add("Add", back, total(z))
+    return z
 
 
 def _heads(build: Builder, layer: Layer, products: str) -> list[tuple[str, str, str]]:
@@ -227,10 +239,7 @@ def _dynamic_layer(build: Builder, layer: Layer, h: str, graph: Edges) -> str:
     products = [build.add("MatMul", h, build.constant(weight)) for weight in layer.weights]
     match layer.op:
         case "GCNConv":
-            inverse = build.add("Reciprocal", build.add("Add", graph.degree, build.number(1)))
-            value = graph.scaled(build.add("Sqrt", inverse))
-            own = build.add("Mul", products[0], graph.column(inverse))
-            out = _summed(build, graph, own, products[0], value)
+            out = _with_loops(build, graph, 1.0)(products[0])
         case "ArmaConv":
             root = build.add("Reciprocal", build.add("Sqrt", graph.divisor))
             root = build.add("Where", graph.present, root, build.number(0))  # a node may send and not receive
@@ -241,9 +250,19 @@ def _dynamic_layer(build: Builder, layer: Layer, h: str, graph: Edges) -> str:
         case "GATConv":
             heads = _heads(build, layer, products[0])
             out = _side_by_side(build, [_scattered_attention(build, graph, *head) for head in heads])
+        case op if op in PAGERANK:
+            out = _passed_on(build, op, products[0], _with_loops(build, graph, 1 - PAGERANK[op][1]))
         case _:
             out = products[0]
     return build.add("Add", out, build.constant(layer.bias))
+
+
+def _with_loops(build: Builder, graph: Edges, scale: float) -> Callable[[str], str]:
+    """What multiplies by `scale` times the matrix of GCNConv."""
+    inverse = build.add("Reciprocal", build.add("Add", graph.degree, build.number(1)))
+    value = build.add("Mul", graph.scaled(build.add("Sqrt", inverse)), build.number(scale))
+    own = graph.column(build.add("Mul", inverse, build.number(scale)))
+    return lambda h: _summed(build, graph, build.add("Mul", h, own), h, value)
 
 
 def _summed(build: Builder, graph: Edges, start: str, products: str, value: str) -> str:

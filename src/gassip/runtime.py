@@ -6,7 +6,7 @@
     A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ... (`interleaved`)
     (H s + 1 t) W = [H 1] [s W; t W]: a column of ones carries the norm's shift through the weights (`filled`)
     exp LeakyReLU(s + t) = max(eˢ eᵗ, e^{.2 s} e^{.2 t}): exponentials of nodes, none of edges (`growth`)
-    field of a set S of nodes:   S_L = S,   S_{l-1} = S_l ∪ senders to S_l
+    field of a set S of nodes:   S_L = S,   S_{l-1} = S_l ∪ senders to S_l   (K times for K steps of PageRank)
 
 Widths are filled up to whole vector registers, and a full pass writes into the arrays of the one before (`Scratch`):
 memory that is new costs more in page faults than the sums done in it. X and A are CSR, A normalised once per graph; a
@@ -33,7 +33,7 @@ except ImportError:
     csr_matvecs = None
 
 from gassip.errors import GassipError
-from gassip.store import MATRICES, Precision, Tensors, read_meta, read_tensors, replace_file, unpack
+from gassip.store import MATRICES, PAGERANK, Precision, Tensors, read_meta, read_tensors, replace_file, unpack
 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
 EPSILON = 1e-5  # of batch norm, torch's
@@ -166,7 +166,16 @@ class Inputs:
                 return self.mean
             case "GATConv":
                 return self.looped
+            case _ if op in PAGERANK:
+                return self.pagerank[op]
         return None
+
+    @cached_property
+    def pagerank(self) -> dict[str, sp.csr_array]:
+        """(1 - t) times the matrix of GCNConv, by operation."""
+        gcn = self.gcn
+        made = {op: (np.float32(1 - t) * gcn.data, gcn.indices, gcn.indptr) for op, (_, t) in PAGERANK.items()}
+        return {op: sp.csr_array(parts, shape=gcn.shape) for op, parts in made.items()}
 
     @cached_property
     def arma_and_own(self) -> sp.csr_array:
@@ -229,14 +238,37 @@ def field(inputs: Inputs, ops: Sequence[str], nodes: Array) -> tuple[Array, list
         if matrix is None:
             steps.append(Step(None, slice(None)))
             continue
-        part = _take(matrix, nodes)
-        senders = np.unique(np.concatenate([part.indices, nodes]))
-        own = np.searchsorted(senders, nodes)
-        columns = np.searchsorted(senders, part.indices).astype(part.indptr.dtype)
-        local = sp.csr_array((part.data, columns, part.indptr), shape=(nodes.size, senders.size))
-        steps.append(Step(local, own))
+        far = op in PAGERANK
+        local, senders = _reach(matrix, nodes, PAGERANK[op][0]) if far else _received(matrix, nodes)
+        steps.append(Step(local, np.searchsorted(senders, nodes)))
         nodes = senders
     return nodes, steps[::-1]
+
+
+def _received(matrix: sp.csr_array, nodes: Array) -> tuple[sp.csr_array, Array]:
+    """The rows of some nodes over the columns of those and their senders, and which these are."""
+    part = _take(matrix, nodes)
+    senders = np.unique(np.concatenate([part.indices, nodes]))
+    columns = np.searchsorted(senders, part.indices).astype(part.indptr.dtype)
+    return sp.csr_array((part.data, columns, part.indptr), shape=(nodes.size, senders.size)), senders
+
+
+def _reach(matrix: sp.csr_array, nodes: Array, steps: int) -> tuple[sp.csr_array, Array]:
+    """The square matrix over all within `steps` hops of some nodes.
+
+    Rows of the outermost hop are empty: what they receive comes too late to reach the nodes.
+    """
+    for _ in range(steps - 1):
+        wider = np.unique(np.concatenate([_take(matrix, nodes).indices, nodes]))
+        if wider.size == nodes.size:
+            break
+        nodes = wider
+    part, all_of_them = _received(matrix, nodes)
+    counts = np.zeros(all_of_them.size, dtype=np.int32)
+    counts[np.searchsorted(all_of_them, nodes)] = np.diff(part.indptr)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    shape = (all_of_them.size, all_of_them.size)
+    return sp.csr_array((part.data, part.indices, indptr), shape=shape), all_of_them
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,11 +317,28 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
         sums.accumulate(out, h, layer.weights[0])
     elif layer.attention is not None:
         attend(out, layer, sums.product(h, layer.weights[0]), step, sums)
+    elif layer.op in PAGERANK and layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
+        sums.accumulate(out, personalised(layer.op, h, matrix, sums)[own], layer.weights[0])
+    elif layer.op in PAGERANK:
+        out += personalised(layer.op, sums.product(h, layer.weights[0]), matrix, sums)[own]
     elif layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
         sums.accumulate(out, sums.product(matrix, h), layer.weights[0])
     else:
         sums.accumulate(out, matrix, sums.product(h, layer.weights[0]))
     return out
+
+
+def personalised(op: str, start: Array, matrix: sp.csr_array, sums: Sums) -> Array:
+    """Z_K of Z_0 = P, Z_{k+1} = (1 - t) Â Z_k + t P; the matrix is (1 - t) Â."""
+    steps, teleport = PAGERANK[op]
+    back = np.multiply(start, np.float32(teleport), out=sums.room("back", *start.shape))
+    z = start
+    for k in range(steps):
+        following = sums.room(f"z{k % 2}", *start.shape)
+        following[:] = back
+        sums.accumulate(following, matrix, z)
+        z = following
+    return z
 
 
 def attend(out: Array, layer: Layer, products: Array, step: Step, sums: Sums) -> None:

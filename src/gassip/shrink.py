@@ -10,9 +10,9 @@ narrows a *trained* net and leaves its output as it was, so it removes only what
     unit u, fold   its column of layer l is zero: its output is the constant c = norm(ReLU(bias_u)) on every node.
                    c = 0 removes it. Linear, and the root part of SAGEConv and ArmaConv, take c·W_u into the bias. A
                    propagated constant is c times the row sum of the operator: not a constant for GCNConv and ArmaConv,
-                   nor for SAGEConv at a node without edges, and inside GATConv it shifts logits under a LeakyReLU:
-                   there the unit stays
-    operation      SAGEConv or ArmaConv without neighbour weights is Linear; so is GCNConv or GATConv without weights
+                   nor for PageRank, nor for SAGEConv at a node without edges, and inside GATConv it shifts logits
+                   under a LeakyReLU: there the unit stays
+    operation      SAGEConv or ArmaConv without neighbour weights is Linear; so is any other without weights
 
 What is still zero inside stays in a dense matrix. A CSR weight was measured on Cora (one thread, 16 to 256 wide): X·W
 with a sparse X is slower with it at every share of zeros up to 99 %, and H·W gains only past 90 to 95 %, where the
@@ -128,7 +128,7 @@ def fold_constants(state: State, architecture: Architecture, l: int) -> None:
     out = state[f"layers.{l + 1}.bias"].shape[1]
     propagated = 0 if op == "Linear" else out  # columns whose constants are not constant after the operation
     exact = constant & ((value == 0) | ~(following[:, :propagated] != 0).any(1))
-    if op in ("GCNConv", "GATConv"):
+    if op != "Linear" and OPERATIONS[op].matrices == 1:  # nothing of it stays where it is
         exact = constant & (value == 0)
     else:
         state[f"layers.{l + 1}.bias"] += (exact * value) @ following[:, propagated:]

@@ -3,10 +3,16 @@
     MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + Σ norms N·F
 
 h_l is dense but for a sparse X, of which only the stored values in columns that the net reads count; B_l is the number
-of columns of the layer's weight matrix, every stored weight counted, zero or not. Propagation costs (E + N)·F for GCN,
-E·F for ARMA and SAGE, nothing for Linear, and for GAT (E + N)·F + 2 N·F + 6 (E + N)·H: the sum, the two logits of a
-node, and for each edge and head the sum of two logits, the slope, the exponential, the mask, the total and the share,
-which are made anew with every inference. Normalising edges for the others, ReLU and biases are not counted.
+of columns of the layer's weight matrix, every stored weight counted, zero or not. Propagation costs
+
+    GCN          (E + N)·F
+    ARMA, SAGE   E·F
+    PageRank     K (E + 2 N)·F for K steps
+    GAT          (E + N)·F + 2 N·F + 6 (E + N)·H: the sum, two logits of a node, and for each edge and head, anew with
+                 every inference, the sum of two logits, the slope, the exponential, the mask, the total and the share
+    Linear       nothing
+
+Normalising edges for the others, ReLU and biases are not counted.
 
 Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix, H heads.
 """
@@ -17,6 +23,7 @@ import torch
 from safetensors.torch import save as to_bytes
 
 from gassip.graph import Graph
+from gassip.ops import OPERATIONS
 from gassip.space import Model, Net
 from gassip.sparse import Csr
 
@@ -50,6 +57,7 @@ def count_macs(net: Net, graph: Graph) -> int:
     """Multiply-adds of one full-graph inference, as the module's formula counts them."""
     nodes, edges = graph.num_nodes, graph.num_edges
     per_width = {"GCNConv": edges + nodes, "ArmaConv": edges, "SAGEConv": edges, "GATConv": edges + 3 * nodes}
+    per_width |= {name: op.steps * (edges + 2 * nodes) for name, op in OPERATIONS.items() if op.steps}
     total = _read(net, graph) * net.layers[0].weight.shape[1]
     for l, layer in enumerate(net.layers):
         if l > 0:

@@ -23,6 +23,8 @@ from gassip.errors import GassipError
 
 SCHEMAS = (1, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
 MATRICES = {"GCNConv": 1, "GATConv": 1, "SAGEConv": 2, "ArmaConv": 2, "Linear": 1}  # of each operation, as ops.py
+PAGERANK = {"APPNP10": (10, 0.1), "APPNP5": (5, 0.3)}  # steps and teleport of those that have them, as ops.py
+MATRICES |= dict.fromkeys(PAGERANK, 1)
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
 Tensors = dict[str, np.ndarray]
