@@ -18,10 +18,11 @@ from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution, retrain, seeded
-from gassip.search import Checkpoint, Row, State, induce, search
+from gassip.search import Checkpoint, State, induce, search
 from gassip.settings import Gassip
 from gassip.supernet import top_paths
 
+Row = dict[str, float | str]
 RIVALS = 4
 TRIAL = 3  # a trial has this part of the epochs of a retraining
 
