@@ -18,6 +18,7 @@ from gassip.graph import Graph
 from gassip.grouped import groups
 from gassip.ops import OPERATIONS
 from gassip.space import Architecture
+from gassip.tables import clean_edges
 from runs import random_net, save_run
 
 MakeGraph = Callable[..., Graph]
@@ -110,7 +111,7 @@ def test_no_scatter_in_a_fixed_graph_and_no_scatternd_at_all(saved: Path, tmp_pa
 def test_groups_hold_every_edge_once(make_graph: MakeGraph) -> None:
     graph = make_graph(1, nodes=200, edges=6000, features=3, weighted=True, undirected=False)
     weight = None if graph.edge_weight is None else graph.edge_weight.numpy()
-    matrix = runtime.clean_edges(graph.edge_index.numpy(), weight, 200, undirected=False)
+    matrix = clean_edges(graph.edge_index.numpy(), weight, 200, undirected=False)
     rebuilt = np.zeros(matrix.shape, dtype=np.float32)
     cells = 0
     for receivers, senders, values in groups(matrix):

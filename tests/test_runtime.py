@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse as sp
 
 import gassip
-from gassip import runtime, store
+from gassip import light, store
 from gassip.artefact import open_run
 from gassip.errors import GassipError
 from gassip.graph import Graph
@@ -24,6 +24,7 @@ from gassip.retrain import predict
 from gassip.runtime import Model, load, main
 from gassip.space import Architecture
 from gassip.sparse import Csr
+from gassip.tables import Table, checked, clean_edges
 from runs import random_net, save_run
 
 MakeGraph = Callable[..., Graph]
@@ -35,7 +36,7 @@ def architecture(*ops: str, batch_norm: bool = True) -> Architecture:
     return Architecture(ops=ops, hidden=(8,) * inner, heads=(2,) * inner, batch_norm=batch_norm)
 
 
-def arrays(graph: Graph) -> tuple[runtime.Table, np.ndarray, np.ndarray | None]:
+def arrays(graph: Graph) -> tuple[Table, np.ndarray, np.ndarray | None]:
     x = graph.x.to_scipy() if isinstance(graph.x, Csr) else graph.x.numpy()
     return x, graph.edge_index.numpy(), None if graph.edge_weight is None else graph.edge_weight.numpy()
 
@@ -91,7 +92,7 @@ def test_order_and_kept_arrays_change_nothing(
     with torch.no_grad():
         expected = run.model(graph.x, run.edge_index, run.edge_weight)
     for narrow in (0, 99):
-        monkeypatch.setattr(runtime, "NARROW", narrow)
+        monkeypatch.setattr(light, "NARROW", narrow)
         model = load(tmp_path / "run", reorder=True)
         first = model.scores()
         np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-5)
@@ -104,14 +105,14 @@ def test_order_and_kept_arrays_change_nothing(
 def test_filled_widths_and_a_norm_in_the_weights_by_hand() -> None:
     """One unit of 2, norm h · 3 + 5, weight 7: (2 · 3 + 5) · 7 = 77."""
     one = np.ones(1, dtype=np.float32)
-    first = runtime.Layer(op="Linear", weights=(2 * one[:, None],), bias=0 * one)
-    second = runtime.Layer(op="Linear", weights=(7 * one[:, None],), bias=0 * one, scale=3 * one, shift=5 * one)
-    layers = runtime.filled((first, second))
+    first = light.Layer(op="Linear", weights=(2 * one[:, None],), bias=0 * one)
+    second = light.Layer(op="Linear", weights=(7 * one[:, None],), bias=0 * one, scale=3 * one, shift=5 * one)
+    layers = light.filled((first, second))
     np.testing.assert_array_equal(layers[0].bias, [0, 1, 0, 0])
     np.testing.assert_array_equal(layers[1].weights[0][:, 0], [21, 35, 0, 0])
-    h: runtime.Table = one[:, None]
+    h: Table = one[:, None]
     for layer in layers:
-        h = runtime.apply(layer, h, runtime.Step(None, slice(None)))
+        h = light.apply(layer, h, light.Step(None, slice(None)))
     np.testing.assert_array_equal(h, [[77, 0, 0, 0]])
 
 
@@ -140,18 +141,18 @@ def test_a_query_reads_its_field_only(graph: Graph, saved: Path) -> None:
     model = load(saved)
     hops = model.edges + sp.eye_array(model.edges.shape[0])
     reach = np.flatnonzero((hops @ hops)[[3], :].toarray()[0])
-    read, steps = runtime.field(model.stored, ("GCNConv", "SAGEConv"), np.array([3]))
+    read, steps = light.field(model.stored, ("GCNConv", "SAGEConv"), np.array([3]))
     np.testing.assert_array_equal(read, reach)
     assert [step.matrix.shape[0] for step in steps if step.matrix is not None][-1] == 1
 
 
 def test_gcn_on_a_path_by_hand(path: Graph, tmp_path: Path) -> None:
     """x = 1 for each node, W = 1: node 0 of 0 - 1 - 2 has 1/2 from itself and 1/√6 from node 1; node 3 is alone: 1."""
-    edges = runtime.clean_edges(path.edge_index.numpy(), None, 4, undirected=False)
+    edges = clean_edges(path.edge_index.numpy(), None, 4, undirected=False)
     one = np.ones((1, 1), dtype=np.float32)
-    layer = runtime.Layer(op="GCNConv", weights=(one,), bias=np.zeros(1, dtype=np.float32))
-    inputs = runtime.Inputs(np.ones((4, 1), dtype=np.float32), edges)
-    got = runtime.apply(layer, inputs.x, runtime.Step(inputs.gcn, slice(None)))[:, 0]
+    layer = light.Layer(op="GCNConv", weights=(one,), bias=np.zeros(1, dtype=np.float32))
+    inputs = light.Inputs(np.ones((4, 1), dtype=np.float32), edges)
+    got = light.apply(layer, inputs.x, light.Step(inputs.gcn, slice(None)))[:, 0]
     np.testing.assert_allclose(got, [1 / 2 + 6**-0.5, 1 / 3 + 2 * 6**-0.5, 1 / 2 + 6**-0.5, 1], rtol=1e-6)
 
 
@@ -160,9 +161,9 @@ def test_layers_agree_on_any_graph(make_graph: MakeGraph, seed: int, op: str, un
     graph = make_graph(seed, nodes=12, edges=seed % 30 + 1, features=4, weighted=True, undirected=undirected)
     net = random_net(graph, Architecture(ops=(op,), hidden=()), seed=seed)
     state = {name: value.numpy() for name, value in net.state_dict().items()}
-    (layer,) = runtime.filled(runtime.layers_of((op,), state, graph.num_classes))
-    inputs = runtime.Inputs(arrays(graph)[0], runtime.clean_edges(*arrays(graph)[1:], 12, undirected=False))
-    got = runtime.apply(layer, inputs.x, runtime.Step(inputs.matrix(op), slice(None)))[:, : graph.num_classes]
+    (layer,) = light.filled(light.layers_of((op,), state, graph.num_classes))
+    inputs = light.Inputs(arrays(graph)[0], clean_edges(*arrays(graph)[1:], 12, undirected=False))
+    got = light.apply(layer, inputs.x, light.Step(inputs.matrix(op), slice(None)))[:, : graph.num_classes]
     np.testing.assert_allclose(got, predict(net, graph), rtol=1e-4, atol=1e-5)
 
 
@@ -187,10 +188,10 @@ def test_attention_of_numbers_far_apart_is_that_of_torch(make_graph: MakeGraph, 
 
 @pytest.mark.parametrize("spread", [0.1, 20])
 def test_growth_is_safe_growth_up_to_a_factor_of_each_row(path: Graph, spread: float) -> None:
-    edges = runtime.clean_edges(path.edge_index.numpy(), None, 4, undirected=False)
-    looped, rng = runtime.Inputs(np.ones((4, 1), dtype=np.float32), edges).looped, np.random.default_rng(0)
+    edges = clean_edges(path.edge_index.numpy(), None, 4, undirected=False)
+    looped, rng = light.Inputs(np.ones((4, 1), dtype=np.float32), edges).looped, np.random.default_rng(0)
     sender, receiver = spread * rng.normal(size=(2, 4)).astype(np.float32)
-    rows = [runtime.growth(sender, receiver, looped, runtime.PLAIN), runtime.safe_growth(sender, receiver, looped)]
+    rows = [light.growth(sender, receiver, looped, light.PLAIN), light.safe_growth(sender, receiver, looped)]
     shares = [own.toarray() / own.toarray().sum(1, keepdims=True) for own in rows]
     np.testing.assert_allclose(shares[0], shares[1], rtol=1e-4, atol=1e-7)
 
@@ -231,9 +232,9 @@ def test_edges_only_can_be_added(saved: Path) -> None:
 
 def test_repeats_loops_and_zero_weights_are_cleaned_as_for_a_search() -> None:
     ends = np.array([[0, 0, 1, 2, 1], [1, 1, 1, 0, 2]])
-    plain = runtime.clean_edges(ends, None, 3, undirected=False).toarray()
+    plain = clean_edges(ends, None, 3, undirected=False).toarray()
     np.testing.assert_array_equal(plain, [[0, 0, 1], [1, 0, 0], [0, 1, 0]])
-    weighted = runtime.clean_edges(ends, np.array([1, 2, 9, 0, 4]), 3, undirected=True).toarray()
+    weighted = clean_edges(ends, np.array([1, 2, 9, 0, 4]), 3, undirected=True).toarray()
     np.testing.assert_array_equal(weighted, [[0, 3, 0], [3, 0, 4], [0, 4, 0]])
 
 
@@ -439,7 +440,7 @@ def test_a_sparse_table_that_lies_is_refused() -> None:
     one = np.ones(1, dtype=np.float32)
     for indices, indptr in (([5], [0, 1]), ([0], [0, 2]), ([0], [1, 1]), ([-1], [0, 1])):
         with pytest.raises(GassipError, match="does not have the shape"):
-            runtime._csr(one, np.array(indices), np.array(indptr), (1, 2))
+            checked(one, np.array(indices), np.array(indptr), (1, 2))
 
 
 ENDS = np.array([[0], [1]])

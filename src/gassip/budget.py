@@ -23,6 +23,7 @@ from torch import Tensor
 from gassip import runtime
 from gassip.errors import GassipError
 from gassip.graph import Graph
+from gassip.light import layers_of
 from gassip.masks import highest
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution, found_net, retrain, sparser
@@ -139,7 +140,7 @@ def in_runtime(net: Net, graph: Graph) -> runtime.Model:
     edges, x = replace(graph.adjacency, value=graph.weight).to_scipy(), net.picked(graph.x)
     edges.eliminate_zeros()
     return runtime.Model(
-        layers=runtime.layers_of(net.architecture.ops, state, graph.num_classes),
+        layers=layers_of(net.architecture.ops, state, graph.num_classes),
         class_names=graph.class_names,
         features=graph.num_features,
         feature_index=state.get("feature_index"),

@@ -15,7 +15,8 @@ from executorch.runtime import Runtime
 from torch import Tensor, nn
 
 from gassip.grouped import groups, logs
-from gassip.runtime import NEGATIVE_SLOPE, Inputs, Layer, Model
+from gassip.light import NEGATIVE_SLOPE, Inputs, Layer
+from gassip.runtime import Model
 from gassip.store import PAGERANK
 
 

@@ -22,6 +22,8 @@ from scipy import sparse as sp
 from gassip import runtime, store
 from gassip.artefact import check_target, open_run, replace_file, write_folder
 from gassip.errors import GassipError
+from gassip.light import Inputs
+from gassip.tables import Table, clean_edges
 
 if TYPE_CHECKING:
     from gassip.artefact import Run
@@ -128,7 +130,7 @@ def to_onnx(folder: str | Path, out: str | Path, *, dynamic: bool = False, overw
     return len(content)
 
 
-def onnx_inputs(model: runtime.Model, inputs: runtime.Inputs, dynamic: bool) -> dict[str, np.ndarray]:
+def onnx_inputs(model: runtime.Model, inputs: Inputs, dynamic: bool) -> dict[str, np.ndarray]:
     """The arrays an exported file is fed with for a graph; columns of x that the net does not read are drawn."""
     feeds = {"x": all_columns(model, inputs.x)}
     if dynamic:
@@ -163,7 +165,7 @@ def _check_file(out: Path, overwrite: bool) -> None:
         raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
 
 
-def all_columns(model: runtime.Model, x: runtime.Table) -> np.ndarray:
+def all_columns(model: runtime.Model, x: Table) -> np.ndarray:
     """Dense x [N, D] from the columns that are read."""
     dense = x.toarray() if isinstance(x, sp.csr_array) else x
     if model.feature_index is None:
@@ -173,16 +175,16 @@ def all_columns(model: runtime.Model, x: runtime.Table) -> np.ndarray:
     return whole
 
 
-def _another(model: runtime.Model) -> runtime.Inputs:
+def _another(model: runtime.Model) -> Inputs:
     """A small random graph with an isolated node, weights and sizes of its own."""
     rng = np.random.default_rng(0)
     nodes = 23
     x = rng.normal(size=(nodes, model.layers[0].weights[0].shape[0])).astype(np.float32)
     ends = rng.integers(0, nodes - 1, (2, 80))
-    return runtime.Inputs(x, runtime.clean_edges(ends, rng.uniform(0.1, 2, 80), nodes, undirected=False))
+    return Inputs(x, clean_edges(ends, rng.uniform(0.1, 2, 80), nodes, undirected=False))
 
 
-def torch_scores(run: "Run", model: runtime.Model, inputs: runtime.Inputs) -> np.ndarray:
+def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray:
     """The scores to agree with, by the net itself."""
     import torch
 

@@ -17,7 +17,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from gassip.grouped import ABSENT, groups, logs
-from gassip.runtime import NEGATIVE_SLOPE, Inputs, Layer, Model
+from gassip.light import NEGATIVE_SLOPE, Inputs, Layer
+from gassip.runtime import Model
 from gassip.store import PAGERANK
 
 OPSET = 18  # the first with ScatterElements(max)
