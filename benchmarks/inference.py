@@ -57,7 +57,7 @@ def search(name: str, folder: Path) -> None:
     epochs, retrain = EPOCHS[name]
     command = ["search", "--dataset", name, "--max-params", BUDGET[0], "--max-macs", BUDGET[1], "--out", str(folder)]
     command += ["--epochs", str(epochs), "--retrain-epochs", str(retrain), "--threads", "1", "--quiet", "--json"]
-    command += ["--warmup-epochs", str(epochs // 5)]
+    command += ["--warmup-epochs", str(epochs // 5), "--preset", "paper"]
     meta = json.loads(gassip(*command))
     print(f"\n{name}: {' ‖ '.join(meta['architecture'])}, hidden {meta['net']['hidden']}", end="")
     print(f", weights {meta['weights_kept']:,}, edges {meta['edges_kept']:,} of {meta['edges_total']:,}")
