@@ -55,7 +55,7 @@ class EarlyBird:
     """The lower ends of the published ratios: half of the weights and a fifth of the edges go."""
 
     hidden: int = 64
-    dropout: float = 0.5
+    dropout: float = 0.8
     weight_share: float = 0.5  # dropped
     edge_share: float = 0.2  # dropped
     window: int = 3
@@ -64,7 +64,7 @@ class EarlyBird:
     epochs: int = 300  # of retraining
     l1_edge: float = 1e-4
     lr: float = 0.01
-    lr_edge: float = 0.01
+    lr_edge: float = 0.1
     weight_decay: float = 5e-4
 
     def __post_init__(self) -> None:
