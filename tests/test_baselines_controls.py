@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gassip.baselines.magnitude import Magnitude, largest_weights
-from gassip.baselines.pairs import ends
 from gassip.baselines.random_edges import RandomEdges
 from gassip.baselines.random_mask import RandomMask, random_keep
 from gassip.baselines.small_gcn import SmallGcn
 from gassip.errors import GassipError
 from gassip.graph import Graph
+from gassip.pairs import ends
 from gassip.retrain import Solution
 from gassip.space import Net
 

@@ -11,10 +11,10 @@ from torch.nn import functional as F
 from gassip.baselines.gnnguard import GnnGuard, GuardedNet, defence
 from gassip.baselines.jaccard import GcnJaccard
 from gassip.baselines.rgcn import GaussianLayer, Rgcn, RgcnNet, divergence, twice_normalised
-from gassip.baselines.similarity import cosine, is_bag, jaccard
 from gassip.graph import Graph
 from gassip.ops import MaskedGraph
 from gassip.retrain import predict, seeded
+from gassip.similarity import cosine, is_bag, jaccard
 from gassip.sparse import Csr
 
 # nodes 0..3 hold the words {0, 1}, {1, 2}, {0, 1, 2}, {3}; edges 0-1, 1-2, 2-3
@@ -66,7 +66,7 @@ def test_similarity_of_nodes_without_features_is_zero() -> None:
 def test_blocks_change_nothing(make_graph: Callable[..., Graph], monkeypatch: pytest.MonkeyPatch) -> None:
     graph = make_graph(0, sparse=True, features=40)
     whole = cosine(graph.x, graph.adjacency)
-    monkeypatch.setattr("gassip.baselines.similarity.BLOCK", 3)
+    monkeypatch.setattr("gassip.similarity.BLOCK", 3)
     torch.testing.assert_close(cosine(graph.x, graph.adjacency), whole)
 
 

@@ -16,9 +16,10 @@ from gassip.baselines.sage import Sage
 from gassip.baselines.sgc import Sgc, SgcNet
 from gassip.errors import GassipError
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.methods import METHODS
 from gassip.ops import MaskedGraph
-from gassip.retrain import predict, seeded, supervised
+from gassip.retrain import predict, seeded
 from gassip.sparse import Csr
 
 

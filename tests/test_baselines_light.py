@@ -22,9 +22,10 @@ from gassip.baselines.pruning import EdgeMaskedNet, apart, counted, drop_lowest,
 from gassip.baselines.ugs import Ugs, UgsNet
 from gassip.errors import GassipError
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.methods import METHODS, Method
 from gassip.ops import MaskedGraph
-from gassip.retrain import predict, seeded, supervised
+from gassip.retrain import predict, seeded
 from gassip.search import search
 from gassip.settings import Gassip
 from gassip.space import Architecture, Net, net_for

@@ -129,19 +129,22 @@ def test_discard_takes_only_what_is_ours(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == ["letter.txt"]
 
 
-def test_sigkill_and_resume_give_the_bits_of_an_unbroken_run(graph: Graph, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("preset", "line"), [("paper", "search 40/200"), ("best", "search 43/217")])
+def test_sigkill_and_resume_give_the_bits_of_an_unbroken_run(
+    graph: Graph, tmp_path: Path, preset: str, line: str
+) -> None:
     """A process of its own, killed from outside at whatever epoch it has come to."""
     dense = graph.to_data()
     np.savez(tmp_path / "graph.npz", x=dense.x.numpy(), edge_index=dense.edge_index.numpy(), y=dense.y.numpy())
     common = ["search", "--data", str(tmp_path / "graph.npz"), "--epochs", "200", "--hidden", "8", "--threads", "1"]
-    common += ["--retrain-epochs", "5", "--checkpoint-every", "7", "--json"]
+    common += ["--retrain-epochs", "5", "--checkpoint-every", "7", "--json", "--preset", preset]
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
     command = [sys.executable, "-m", "gassip", *common, "--out", str(broken)]
     source = str(Path(__file__).parents[1] / "src")
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": source}
     ) as process:
-        assert process.stderr is not None and process.stderr.readline().startswith("search 40/200")
+        assert process.stderr is not None and process.stderr.readline().startswith(line)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert not broken.exists()

@@ -22,7 +22,7 @@ from gassip.commands import common, evaluate
 from gassip.graph import Graph
 from gassip.settings import Gassip
 
-QUICK = ["--epochs", "5", "--warmup-epochs", "2", "--retrain-epochs", "3", "--hidden", "8"]
+QUICK = ["--preset", "paper", "--epochs", "5", "--warmup-epochs", "2", "--retrain-epochs", "3", "--hidden", "8"]
 Arrays = dict[str, np.ndarray]
 
 
@@ -117,16 +117,20 @@ def test_on_a_terminal_there_is_a_bar(
 
 def test_every_setting_is_a_flag(arrays: Arrays) -> None:
     parser = cli.build_parser()
-    text = {"ops": "GCNConv,Linear", "weight_form": "double", "retrain_start": "inherit"}
+    text = {"weight_form": "double", "retrain_start": "inherit"}
+    lists = {"ops": "GCNConv,Linear", "portfolio": "", "edge_rules": "hubs", "size_steps": "2.5", "edge_shares": "0.8"}
     for own in fields(Gassip):
         flag = "--" + own.name.replace("_", "-")
         given = [f"--no-{flag[2:]}"] if own.type is bool else [flag, text.get(own.name, str(own.default))]
-        given = [flag, "GCNConv,Linear"] if own.name == "ops" else given
+        given = [flag, lists[own.name]] if own.name in lists else given
         values = vars(parser.parse_args(["search", *given]))
         assert f"setting.{own.name}" in values
         expected: object = False if own.type is bool else own.default
-        expected = ("GCNConv", "Linear") if own.name == "ops" else text.get(own.name, expected)
-        assert values[f"setting.{own.name}"] == expected
+        value = values[f"setting.{own.name}"]
+        if own.name in lists:
+            assert ",".join(map(str, value)) == lists[own.name]
+        else:
+            assert value == text.get(own.name, expected)
 
 
 def test_flags_win_over_the_file_and_the_file_over_the_preset(

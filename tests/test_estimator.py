@@ -12,7 +12,7 @@ from gassip.budget import Budget, limits
 from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
 from gassip.graph import Graph
-from gassip.settings import Gassip
+from gassip.settings import preset
 
 SMALL = {"hidden": 8, "epochs": 6, "warmup_epochs": 2, "retrain_epochs": 4, "edge_rule": "budget", "edge_share": 0.5}
 VALUES = torch.tensor([10, 20, 40])  # the user's own labels
@@ -88,7 +88,7 @@ def test_score_on_a_graph_that_lacks_a_class(fitted: GassipClassifier, data: Dat
 
 def test_a_graph_serves_as_well_as_data(make_graph: Callable[..., Graph], fitted: GassipClassifier) -> None:
     graph = make_graph(nodes=60, edges=200)
-    classifier = GassipClassifier(seed=1, settings=Gassip(**SMALL)).fit(graph)  # type: ignore[arg-type]
+    classifier = GassipClassifier(seed=1, settings=preset("best", graph, SMALL)).fit(graph)
     assert classifier.classes_.tolist() == [0, 1, 2]
     assert (classifier.predict_proba(graph) == fitted.predict_proba()).all()  # equal seeds, equal bits
     assert classifier.score(graph) == pytest.approx(classifier.solution_.accuracy["test"])

@@ -22,7 +22,7 @@ NAMED = {  # exactly the names of the comparison
     *("darts", "graphnas", "gasso", "gauss", "sane", "random-search", "exhaustive", "darts-dropedge"),
     *("ugs", "imp", "darts-ugs", "cgp", "earlybird", "algnn", "hmnas", "glnn", "gcn-jaccard", "rgcn", "gnnguard"),
     *("random-mask", "random-edges", "magnitude", "small-gcn"),
-    *("gassip", "gassip-no-prune", "gassip-no-sparsify", "gassip-no-curriculum"),
+    *("gassip", "gassip-best", "gassip-no-prune", "gassip-no-sparsify", "gassip-no-curriculum"),
 }
 
 

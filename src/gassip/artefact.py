@@ -5,8 +5,8 @@
                         all) and `feature_index` saying which columns of x the net reads (absent: all)
     graph.safetensors   edge_index [2, kept], edge_weight [kept] where edges weigh other than 1; edge_keep [E] and
                         edge_mask [E] over the edges of the input graph; train_mask, val_mask, test_mask [N]
-    found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>, and feature_index
-                        unless all features are read
+    found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>, feature_index
+                        unless all features are read, and teacher [N, C] where there was one
     inputs.safetensors  what the net reads of the graph, for gassip.runtime: x [N, d], or x_data, x_indices, x_indptr
                         where it is sparse; y [N]; ids, a JSON list as bytes, where nodes have names. Counted in no size
     history.csv         one row per epoch, `phase` search or retrain; an empty cell was not measured
@@ -156,7 +156,7 @@ def save_method(
         "history.csv": history_csv(rows).encode(),
         "history.svg": history_svg(rows),
     }
-    net = _shape(solution.model.architecture) if isinstance(solution.model, Net) else None
+    net = _plain(solution.model.architecture) if isinstance(solution.model, Net) else None
     size = asdict(size_of(solution.model, solution.graph)) if isinstance(solution.model, Net) else None
     meta = _counts(graph, solution) | {
         "method": method,
@@ -274,12 +274,12 @@ def history_svg(history: History) -> bytes:
 
 def _meta(graph: Graph, found: Found, solution: Solution) -> Meta:
     assert isinstance(solution.model, Net)  # of the models there are, the one a folder can hold
-    net = _shape(solution.model.architecture)
+    net = _plain(solution.model.architecture)
     return _counts(graph, solution) | {
-        "settings": asdict(found.settings) | {"ops": list(found.settings.ops)},
+        "settings": _plain(found.settings),
         "architecture": net.pop("ops"),
         "net": net | {"dropout": solution.model.dropout},
-        "found": _shape(found.architecture),
+        "found": _plain(found.architecture),
         "size": asdict(solution.size or size_of(solution.model, solution.graph)),
         "seconds": {"search": found.seconds, "retrain": solution.seconds},
     }
@@ -307,9 +307,9 @@ def _counts(graph: Graph, solution: Solution) -> Meta:
     }
 
 
-def _shape(architecture: Architecture) -> Meta:
-    own = asdict(architecture)
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in own.items()}
+def _plain(fields: Architecture | Gassip) -> Meta:
+    """As JSON has it: lists for tuples."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(fields).items()}
 
 
 def versions() -> dict[str, str]:
@@ -348,6 +348,8 @@ def _found_tensors(found: Found) -> dict[str, Tensor]:
     tensors = {f"weight_keep.{at}": keep for at, keep in enumerate(found.weight_keep)}
     if found.feature_index is not None:
         tensors["feature_index"] = found.feature_index
+    if found.teacher is not None:
+        tensors["teacher"] = found.teacher
     tensors |= {f"first.{name}": value for name, value in found.first_weights.items()}
     return tensors | {f"last.{name}": value for name, value in found.last_weights.items()}
 
@@ -385,6 +387,7 @@ def open_run(folder: str | Path) -> Run:
             history=_history(folder / "history.csv", contents["history.csv"]),
             seconds=float(meta["seconds"]["search"]),
             feature_index=found.get("feature_index"),
+            teacher=found.get("teacher"),
         ),
         edge_index=graph["edge_index"],
         edge_weight=graph.get("edge_weight"),
@@ -576,6 +579,6 @@ def _history(path: Path, content: bytes) -> list[dict[str, float | str]]:
 
 
 def _cell(name: str, text: str) -> float | str:
-    if name == "architecture":
+    if name in ("architecture", "stage"):
         return text
     return int(text) if name == "epoch" else float(text)

@@ -30,9 +30,10 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from gassip.graph import Graph
+from gassip.lessons import lesson, supervised
 from gassip.metrics import Metric, score
 from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
-from gassip.retrain import Found, Solution, conclude, found_net, seeded, solve, sparser
+from gassip.retrain import Found, Solution, conclude, found_net, retrain, seeded, solve, sparser
 from gassip.space import Model, Net, kept, words
 from gassip.sparse import Csr, multiply, product, segment_sum
 
@@ -90,8 +91,10 @@ def retrain_many(
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Solution]:
-    """What `retrain.retrain` gives for each of `seeds`."""
+    """What `retrain.retrain` gives for each of `seeds`; with more to learn from than labels, by single runs."""
     settings = found.settings
+    if lesson(settings, found.teacher) is not supervised:
+        return [retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
     return solve_many(
         sparser(graph, found),
         lambda: found_net(graph, found),

@@ -40,7 +40,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        preset: str = "paper",
+        preset: str = "best",
         seed: int = 0,
         metric: Metric = "accuracy",
         device: str = "cpu",

@@ -198,6 +198,10 @@ class Graph:
             return self.edge_weight
         return torch.ones(self.num_edges, device=self.device)
 
+    @property
+    def has_sparse_features(self) -> bool:
+        return isinstance(self.x, Csr)
+
     @cached_property
     def pair(self) -> Tensor:
         """The undirected edge each directed edge belongs to, [E], numbered 0..P-1."""

@@ -252,6 +252,12 @@ METHODS: dict[str, Entry] = {
         "architecture, weight mask and edge mask searched together",
         "Xie et al., KDD 2024",
     ),
+    "gassip-best": Entry(
+        lambda graph: GassipMethod.of(graph, "best"),
+        "ours",
+        "gassip whose best nets teach a small one, all chosen on validation",
+        "METHOD.md",
+    ),
     "gassip-no-prune": Entry(
         lambda graph: GassipMethod.of(graph, prune=False),
         "ours",

@@ -10,8 +10,9 @@ With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i:
     APPNP10, APPNP5   Z_0 = P,   Z_{k+1} = (1 − t) Â Z_k + t P,   y = Z_K      Â of GCNConv; K, t = 10, .1 and 5, .3
 
 and a bias each. The first five are the paper's; the last two, personalised PageRank at a long and a short reach
-(Gasteiger et al., ICLR 2019), are for the preset `best`. PyG's own GATConv and SAGEConv cannot take the mask: a weight of 0 leaves the edge in the softmax and
-in the mean. ARMA's inner ReLU is the network's own, one line later.
+(Gasteiger et al., ICLR 2019), are for the preset `best`. PyG's own GATConv and SAGEConv cannot take the
+mask: a weight of 0 leaves the edge in the softmax and in the mean. ARMA's inner ReLU is the
+network's own, one line later.
 
 Shapes: N nodes, E directed edges, F width of the output, H heads.
 """

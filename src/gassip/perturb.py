@@ -22,9 +22,9 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor, nn
 
 from gassip.baselines.gcn import Gcn
-from gassip.baselines.pairs import ends
 from gassip.errors import GassipError
 from gassip.graph import Graph
+from gassip.pairs import ends
 from gassip.retrain import predict, seeded
 from gassip.space import Model
 

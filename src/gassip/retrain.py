@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.graph import Graph
+from gassip.lessons import Loss, lesson, supervised
 from gassip.metrics import Metric, all_scores, score
 from gassip.ops import MaskedGraph
 from gassip.settings import Gassip
@@ -36,6 +37,7 @@ class Found:
     history: list[dict[str, float | str]]
     seconds: float
     feature_index: Tensor | None = None  # [kept] int64: the columns of x the net reads; None: all
+    teacher: Tensor | None = None  # [N, C] class shares that the net is also trained towards; None: labels alone
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,14 +67,6 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
-
-
-def supervised(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
-    """Cross-entropy on the training nodes."""
-    return F.cross_entropy(model.run(graph.x, masked)[graph.train_mask], graph.y[graph.train_mask])
-
-
-Loss = Callable[[Model, Graph, MaskedGraph, int], Tensor]
 
 
 def train(
@@ -192,6 +186,7 @@ def retrain(
         weight_decay=settings.retrain_weight_decay,
         seed=seed,
         metric=metric,
+        loss=lesson(settings, found.teacher),
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
     )

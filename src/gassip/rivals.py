@@ -3,12 +3,15 @@
     a* = argmax_{a ∈ P_R(O, α)} val(a cut to the budget, trained for a third of the epochs)
 
 α is learned by nets that cost what they like. Under a bound a dear operation gets fewer units than a cheap one, and the
-most probable architecture may be the worse for it; so the R most probable ones compete at equal cost. Validation
-chooses, ties go to the more probable one, and no rival sees a test label.
+most probable architecture may be the worse for it; so the R most probable ones compete at equal cost. A net that
+teachers have chosen has had such a contest without a bound; it meets itself with cheaper operations, taught by the same
+teacher on the same edges. Validation chooses, ties go to the one that was found first, and no rival
+sees a test label.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -24,6 +27,7 @@ from gassip.supernet import top_paths
 
 Row = dict[str, float | str]
 RIVALS = 4
+CHEAPER = {"GATConv": ("GCNConv",), "APPNP10": ("APPNP5", "GCNConv"), "APPNP5": ("GCNConv",)}
 TRIAL = 3  # a trial has this part of the epochs of a retraining
 
 
@@ -63,6 +67,8 @@ def search_within(
     found = search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=memory)
     if budget.max_macs is None and budget.max_latency_ms is None:
         return [found]
+    if found.teacher is not None:  # a contest has chosen among architectures already, without the bound
+        return [found, *cheaper(found)]
     return [found, *others(graph, settings, memory)]
 
 
@@ -75,12 +81,27 @@ def others(graph: Graph, settings: Gassip, memory: Remembering, count: int = RIV
         return [_induced(state, path) for path in paths]
 
 
+def cheaper(found: Found) -> list[Found]:
+    """The same net with cheaper operations for some or all of the dear ones; they have one matrix as well."""
+    choices = [(op, *CHEAPER.get(op, ())) for op in found.architecture.ops]
+    return [_swapped(found, ops) for ops in list(product(*choices))[1:]]
+
+
+def _swapped(found: Found, ops: tuple[str, ...]) -> Found:
+    gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if op != "GATConv"}
+    first, last = (
+        {name: value for name, value in own.items() if name not in gone}
+        for own in (found.first_weights, found.last_weights)
+    )
+    heads = tuple(h if op == "GATConv" else 1 for op, h in zip(ops, found.architecture.heads, strict=False))
+    architecture = replace(found.architecture, ops=ops, heads=heads)
+    return replace(found, architecture=architecture, first_weights=first, last_weights=last)
+
+
 @torch.no_grad()
 def _induced(state: State, path: Sequence[int]) -> Found:
     """What the search hands over if `path` is the most probable one."""
-    state.supernet.alpha.zero_()
-    state.supernet.alpha[torch.arange(len(path)), list(path)] = 1.0
-    return induce(state)
+    return induce(state, tuple(path))
 
 
 def choose(

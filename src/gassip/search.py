@@ -9,6 +9,7 @@ DARTS is the same loop with `prune` and `sparsify` off. No test label is read he
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -25,9 +26,12 @@ from gassip.settings import Gassip, preset
 from gassip.shrink import compact
 from gassip.space import Architecture
 from gassip.sparse import transform
+from gassip.student import graduate
 from gassip.supernet import Path, Supernet, top_paths
+from gassip.teacher import Contest, teach
+from gassip.teacher import Row as Row
 
-Row = dict[str, float | str]
+MOST_PATHS = 64  # that are compared one by one
 
 
 class Checkpoint(Protocol):
@@ -60,7 +64,51 @@ def search(
                 on_epoch(state.history[-1])
             if checkpoint is not None:
                 checkpoint.save(state.tensors, state.history)
-    return induce(state)  # lines 9-11
+        if settings.teachers == 0:
+            return induce(state)  # lines 9-11
+        return contested(state, seed=seed, metric=metric, on_epoch=on_epoch)
+
+
+def contested(state: "State", *, seed: int, metric: Metric, on_epoch: Callable[[Row], None] | None) -> Found:
+    """Past the paper: architectures compete, teach, and the final net is chosen on validation (METHOD.md)."""
+    rows: list[Row] = []
+
+    def tell(row: Row) -> None:
+        rows.append(row)
+        if on_epoch is not None:
+            on_epoch(row)
+
+    contest = Contest(state.graph, seed=seed, metric=metric, tell=tell, first_epoch=len(state.history))
+    lesson = teach(contest, candidates(state, metric), state.settings)
+    found = graduate(contest, lesson, induce(state))
+    history = [*found.history, *rows]
+    return replace(found, history=history, seconds=sum(float(row["seconds"]) for row in history))
+
+
+def candidates(state: "State", metric: Metric) -> list[Architecture]:
+    """The finalists: the portfolio, then what the supernet ranks highest (or, as a control, any)."""
+    settings = state.settings
+    named = [tuple(text.split("+")) for text in settings.portfolio]
+    known = [ops for ops in named if len(ops) == settings.layers and set(ops) <= set(settings.ops)]
+    paths = ranked_paths(state, metric)
+    if settings.ranking == "random":
+        paths = [paths[k] for k in torch.randperm(len(paths)).tolist()]
+    ranked = [tuple(settings.ops[k] for k in path) for path in paths]
+    return [_architecture(settings, ops) for ops in dict.fromkeys([*known, *ranked])][: settings.finalists]
+
+
+@torch.no_grad()
+def ranked_paths(state: "State", metric: Metric) -> list[Path]:
+    """Architectures by how their paths of the supernet validate, best first, among the most probable ones."""
+    graph, net, weights = state.graph, state.supernet, state.weights()
+    products = transform(graph.x, weights[0])
+    values = []
+    for path in top_paths(net.alpha, MOST_PATHS):
+        logits = net(graph.x, state.masked, weights, path=path, first_products=products)[graph.val_mask]
+        y = graph.y[graph.val_mask]
+        value, loss = score(metric, logits, y), float(F.cross_entropy(logits, y))
+        values.append((-loss if value is None else value, -loss, path))
+    return [path for *_, path in sorted(values, key=lambda own: own[:2], reverse=True)]
 
 
 def epoch(state: "State", metric: Metric) -> Row:
@@ -300,9 +348,9 @@ def kept_edges(state: State) -> Tensor:
 
 
 @torch.no_grad()
-def induce(state: State) -> Found:
-    """Binarise both masks and read off the most probable architecture (Alg. 2, lines 9-11)."""
-    (path,) = top_paths(state.supernet.alpha, 1)
+def induce(state: State, path: Path | None = None) -> Found:
+    """Binarise both masks and read off the most probable architecture, or `path` (Alg. 2, lines 9-11)."""
+    path = path or top_paths(state.supernet.alpha, 1)[0]
     masked = {f"layers.{l}.weight": w for l, w in enumerate(state.weights())}
     ones = torch.ones(state.graph.num_edges, device=state.graph.device)
     found = Found(

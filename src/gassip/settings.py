@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the command line makes its flags from here without waiting 
 ALL_OPS = ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
 MORE_OPS = (*ALL_OPS, "APPNP10", "APPNP5")  # the preset `best`
 NARROW_OPS = ("GCNConv", "GATConv", "ArmaConv", "Linear")
+EDGE_RULES = ("curriculum", "agreement", "hubs", "similarity", "random")
 NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix
 THREE_LAYERS_FROM = 100_000  # nodes: ogbn-arxiv
 
@@ -97,11 +98,35 @@ class Gassip:
     retrain_lr: float = _set(0.01, "Adam's rate in retraining (row 10)")
     retrain_weight_decay: float = _set(5e-4, "weight decay in retraining (row 10)")
     retrain_dropout: float = _set(0.8, "dropout in retraining (row 10)")
+    # past the paper (METHOD.md): off in the preset `paper`, on in `best`
+    teachers: int = _set(0, "nets whose mean teaches the final one; 0: what the search found is retrained as it is")
+    finalists: int = _set(6, "architectures that compete on validation to be teachers")
+    students: int = _set(3, "architectures that compete on validation to be the final net")
+    portfolio: tuple[str, ...] = _set((), "architectures that are always finalists, operations joined by +")
+    ranking: Literal["supernet", "random"] = _set("supernet", "what the other finalists are taken by; random: control")
+    final_ops: str = _set("", "the final net's operations joined by +; empty: by validation")
+    feature_rule: Literal["teacher", "random"] = _set("teacher", "which features the final net reads; random: control")
+    recipe: Literal["given", "auto"] = _set("given", "dropout, weight decay and batch norm: as set, or by validation")
+    trial_epochs: int = _set(100, "epochs of a trial of a recipe")
+    consistency: float = _set(0.0, "weight of the agreement of two stochastic passes, in teachers and retraining")
+    consistency_temperature: float = _set(0.5, "sharpening of what the passes are to agree on")
+    consistency_ramp: int = _set(50, "epochs over which that weight grows")
+    distillation: float = _set(0.0, "weight of the teacher's class shares on unlabelled nodes in retraining")
+    size_share: float = _set(0.35, "stored weights of the final net, as a share of a GCN with 64 hidden units")
+    feature_share: float = _set(1.0, "share of the input features that the final net reads")
+    size_steps: tuple[float, ...] = _set(
+        (1.0, 3.0), "larger shares, each taken only where validation is significantly better for it"
+    )
+    edge_rules: tuple[str, ...] = _set(
+        ("agreement", "curriculum", "hubs"), "ways to rank edges for removal that compete on validation"
+    )
+    edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.ops, (tuple, list)):
-            raise GassipError(f"ops is {self.ops!r}; it must be a list of operation names")
-        object.__setattr__(self, "ops", tuple(self.ops))
+        for name in ("ops", "portfolio", "size_steps", "edge_rules", "edge_shares"):
+            if not isinstance(getattr(self, name), (tuple, list)):
+                raise GassipError(f"{name} is {getattr(self, name)!r}; it must be a list")
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for check in fields(self):
             _check_field(check.name, check.type, getattr(self, check.name))
             if check.type is float:
@@ -109,9 +134,23 @@ class Gassip:
         _check_ranges(self)
 
 
-_POSITIVE = ("layers", "hidden", "heads", "epochs", "num_archs", "retrain_epochs", "weight_gain", "update_clamp")
+_POSITIVE = (
+    *("layers", "hidden", "heads", "epochs", "num_archs", "retrain_epochs", "weight_gain", "update_clamp"),
+    *("finalists", "students", "trial_epochs", "consistency_temperature", "consistency_ramp", "size_share"),
+)
 _NOT_NEGATIVE = (
-    *("warmup_epochs", "sampled_paths", "lr_weight", "weight_decay", "lr_score", "score_std", "score_sparsity"),
+    *(
+        "teachers",
+        "consistency",
+        "distillation",
+        "warmup_epochs",
+        "sampled_paths",
+        "lr_weight",
+        "weight_decay",
+        "lr_score",
+        "score_std",
+        "score_sparsity",
+    ),
     *("lr_edge", "update_eps", "lambda1", "lambda2", "beta", "lr_alpha", "alpha_start", "retrain_lr"),
     "retrain_weight_decay",
 )
@@ -127,9 +166,23 @@ def _check_ranges(settings: Gassip) -> None:
     for name in ("dropout", "retrain_dropout"):
         if not 0 <= getattr(settings, name) < 1:
             raise GassipError(f"{name} is {getattr(settings, name)}; it must be at least 0 and below 1")
-    for name in ("weight_share", "edge_share"):
+    for name in ("weight_share", "edge_share", "feature_share"):
         if not 0 < getattr(settings, name) <= 1:
             raise GassipError(f"{name} is {getattr(settings, name)}; a share lies above 0 and at most at 1")
+    if not settings.edge_shares or not all(0 < share <= 1 for share in settings.edge_shares):
+        raise GassipError(f"edge_shares is {list(settings.edge_shares)}; shares lie above 0 and at most at 1")
+    if not all(share > 0 for share in settings.size_steps):
+        raise GassipError(f"size_steps is {list(settings.size_steps)}; shares must be above 0")
+    for text in (*settings.portfolio, *filter(None, [settings.final_ops])):
+        if not set(text.split("+")) <= set(MORE_OPS):
+            raise GassipError(f"{text!r} is no architecture; join operations by +, such as Linear+APPNP10")
+    if settings.final_ops and len(settings.final_ops.split("+")) != settings.layers:
+        raise GassipError(f"final_ops is {settings.final_ops!r}; name {settings.layers} operations, one per layer")
+    for name in settings.edge_rules:
+        if name not in EDGE_RULES:
+            raise GassipError(f"edge_rules names {name!r}; there are {', '.join(EDGE_RULES)}")
+    if not settings.edge_rules:
+        raise GassipError(f"edge_rules is empty; name at least one of {', '.join(EDGE_RULES)}")
     if settings.hidden % settings.heads:
         raise GassipError(f"heads is {settings.heads}, which does not divide hidden = {settings.hidden}")
     for name in settings.ops:
@@ -152,7 +205,32 @@ def _check_field(name: str, kind: Any, value: Any) -> None:
         raise GassipError(f"{name} is {value}; it must be a number")
 
 
-PRESETS = ("paper",)
+PRESETS = ("best", "paper")
+BEST = {
+    "ops": MORE_OPS,
+    "epochs": 100,
+    "weight_form": "double",
+    "weight_gain": 1.0,
+    "weight_groups": "unit",
+    "score_mean": 0.0,
+    "score_std": 0.0,
+    "sampled_paths": 1,
+    "loss_nodes": "all",
+    "kept_edges": "binary",
+    "portfolio": ("Linear+APPNP10", "Linear+APPNP5", "GCNConv+GCNConv", "SAGEConv+SAGEConv"),
+    "finalists": 7,
+    "recipe": "auto",
+    "teachers": 4,
+    "consistency": 1.0,
+    "distillation": 1.0,
+}
+LARGE_FROM = 30_000  # nodes from which `best` takes fewer epochs
+
+
+def _derived(graph: "Graph") -> dict[str, Any]:
+    """What `best` takes from the graph itself."""
+    large = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40} if graph.num_nodes >= LARGE_FROM else {}
+    return large | ({"feature_share": 0.5} if graph.has_sparse_features else {})
 
 
 def preset(name: str, graph: "Graph", overrides: Mapping[str, Any] | None = None) -> Gassip:
@@ -164,11 +242,21 @@ def preset(name: str, graph: "Graph", overrides: Mapping[str, Any] | None = None
     if name not in PRESETS:
         raise GassipError(f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}")
     base = Gassip()
+    if name == "best":
+        return with_overrides(base, BEST | _derived(graph) | dict(overrides or {}))
     if graph.num_nodes >= NARROW_FROM:
         base = replace(base, ops=NARROW_OPS, batch_norm=True, dropout=0.5, retrain_dropout=0.5)
     if graph.num_nodes >= THREE_LAYERS_FROM:
         base = replace(base, layers=3)
     return with_overrides(base, overrides or {})
+
+
+def num_rows(settings: Gassip) -> int:
+    """Epochs of a search and, after them, the most nets that are trained in its contest."""
+    if settings.teachers == 0:
+        return settings.epochs
+    recipes, rivals = 3 if settings.recipe == "auto" else 0, len(settings.edge_rules) * len(settings.edge_shares) - 1
+    return settings.epochs + recipes + settings.finalists + settings.students + rivals + len(settings.size_steps)
 
 
 def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.ops import MaskedGraph
-from gassip.retrain import supervised
 from gassip.space import Model, drop
 from gassip.sparse import Csr, multiply, transform
 

@@ -27,10 +27,11 @@ from gassip.baselines.pruning import (
     take_over,
 )
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.masks import highest
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, supervised, train
+from gassip.retrain import Found, Solution, conclude, seeded, train
 from gassip.space import Architecture, Net, net_for
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gassip.baselines.pairs import check_share
 from gassip.baselines.trained import Trained
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.ops import MaskedGraph
-from gassip.retrain import supervised
+from gassip.pairs import check_share
 from gassip.space import Architecture, Model, net_for
 
 

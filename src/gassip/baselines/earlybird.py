@@ -28,9 +28,10 @@ from gassip.baselines.pruning import (
     take_over,
 )
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, supervised, train
+from gassip.retrain import Found, Solution, conclude, seeded, train
 from gassip.space import net_for
 
 Masks = tuple[Tensor, Tensor]  # weights of all layers in one row, undirected edges; bool

@@ -3,7 +3,8 @@
     (a*, M_W*, M_G*) = search(G),   W* = argmin L_train(A ⊙ M_G*, W ⊙ M_W*, a*)
 
 Xie et al., Towards Lightweight Graph Neural Network Search with Curriculum Graph Sparsification, KDD 2024. Its
-ablations are the same method with `prune`, `sparsify` or `curriculum` off.
+ablations are the same method with `prune`, `sparsify` or `curriculum` off; `gassip-best` is the same with the settings
+of the preset `best` (METHOD.md).
 """
 
 from collections.abc import Callable
@@ -22,9 +23,9 @@ class GassipMethod(Gassip):
     """The settings of a search, with the search."""
 
     @classmethod
-    def of(cls, graph: Graph, **overrides: Any) -> Self:
-        """The preset `paper` for this graph with some fields replaced."""
-        base = preset("paper", graph, overrides)
+    def of(cls, graph: Graph, name: str = "paper", **overrides: Any) -> Self:
+        """A preset for this graph with some fields replaced."""
+        base = preset(name, graph, overrides)
         return cls(**{f.name: getattr(base, f.name) for f in fields(Gassip)})
 
     def plain(self) -> Gassip:

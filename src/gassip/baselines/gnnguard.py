@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.similarity import cosine
 from gassip.baselines.trained import Trained
 from gassip.graph import Graph
 from gassip.ops import MaskedGraph
+from gassip.similarity import cosine
 from gassip.space import Model, drop
 from gassip.sparse import Csr, multiply, segment_sum, transform
 

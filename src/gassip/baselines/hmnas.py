@@ -20,9 +20,10 @@ from torch.nn import functional as F
 
 from gassip.baselines.pruning import Told, counted, step_alone
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, supervised, train
+from gassip.retrain import Found, Solution, conclude, seeded, train
 from gassip.settings import ALL_OPS
 from gassip.space import Layer, Layers, Model, drop
 from gassip.sparse import Csr, transform

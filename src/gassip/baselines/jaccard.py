@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gassip.baselines.gcn import Gcn
-from gassip.baselines.similarity import cosine, is_bag, jaccard
 from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution
+from gassip.similarity import cosine, is_bag, jaccard
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from gassip.baselines.gcn import Gcn
-from gassip.baselines.pairs import check_share
 from gassip.graph import Graph
 from gassip.metrics import Metric
+from gassip.pairs import check_share
 from gassip.retrain import Found, Solution, solve
 from gassip.space import Net
 

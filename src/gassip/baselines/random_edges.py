@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from gassip.baselines.gcn import Gcn
-from gassip.baselines.pairs import check_share, draw, ends
 from gassip.graph import Graph
 from gassip.metrics import Metric
+from gassip.pairs import check_share, draw, ends
 from gassip.retrain import Found, Solution
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gassip.baselines.gcn import Gcn
-from gassip.baselines.pairs import check_share
 from gassip.graph import Graph
+from gassip.pairs import check_share
 from gassip.space import Net
 
 

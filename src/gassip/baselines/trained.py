@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from gassip.graph import Graph
+from gassip.lessons import supervised
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, solve, supervised
+from gassip.retrain import Found, Solution, solve
 from gassip.space import Model
 
 

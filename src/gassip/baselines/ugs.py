@@ -29,9 +29,10 @@ from gassip.baselines.pruning import (
     take_over,
 )
 from gassip.graph import Graph
+from gassip.lessons import Loss, supervised
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Loss, Solution, conclude, seeded, supervised, train, validate
+from gassip.retrain import Found, Solution, conclude, seeded, train, validate
 from gassip.space import Architecture, Model, Net, net_for
 
 LARGE = 10_000  # nodes, from which on the published L1 weights are those of PubMed

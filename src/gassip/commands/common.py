@@ -123,7 +123,7 @@ def _flag_kind(kind: Any) -> dict[str, Any] | None:
 
 def _several(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
     def row(text: str) -> tuple[Any, ...]:
-        return tuple(kind(part) for part in text.split(","))
+        return tuple(kind(part) for part in text.split(",") if part)
 
     return row
 
@@ -213,6 +213,7 @@ def figures(row: Row) -> str:
     """The live figures of one epoch."""
     shown = {"val_score": "val {:.3f}", "alpha_entropy": "entropy {:.2f}", "edges_kept": "edges {:.0%}"}
     shown |= {"weights_kept": "weights {:.0%}", "architecture": "{}"}
+    shown |= {"stage": "{}"}
     text = " ".join(text.format(row[name]) for name, text in shown.items() if name in row)
     return text.replace("Conv", "").replace(" ‖ ", "‖")
 

@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     text = "find a light net for a graph, train it and write it to a folder"
     parser = command(commands, run, "search", text, example)
     graph_flags(parser)
-    parser.add_argument("--preset", default="paper", help="settings to start from (default %(default)s)")
+    parser.add_argument("--preset", default="best", help="settings to start from: best, paper (default %(default)s)")
     parser.add_argument("--settings", metavar="FILE", help="settings that differ from the preset, TOML or JSON")
     parser.add_argument("--metric", choices=METRICS, default="accuracy", help="what validation judges by")
     parser.add_argument("--out", metavar="DIR", help="default runs/<name>-<preset>-seed<N>")
@@ -105,7 +105,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
     from gassip.budget import Budget, check_possible
     from gassip.checkpoint import FolderCheckpoint
     from gassip.rivals import retrain_best, search_within
-    from gassip.settings import preset, read_settings
+    from gassip.settings import num_rows, preset, read_settings
 
     set_threads(args.threads)
     budget = Budget(**{name: getattr(args, name) for name in vars(args) if name.startswith("max_")})
@@ -117,7 +117,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
     kept = FolderCheckpoint(
         partial, graph=graph, settings=settings, seed=args.seed, metric=args.metric, every=args.checkpoint_every
     )
-    with progress("search", settings.epochs, args.quiet) as show:
+    with progress("search", num_rows(settings), args.quiet) as show:
         founds = search_within(
             graph, settings, budget, seed=args.seed, metric=args.metric, on_epoch=show, checkpoint=kept
         )

@@ -1,0 +1,171 @@
+"""The final net of the preset `best`: which architecture, which edges, how wide (METHOD.md).
+
+    width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units
+    features  a share `feature_share`, those whose rows ‖W_i‖ of layer 1 weigh most in the teachers
+    edges     the lowest of a ranking go, but never a node's last one; rankings compete on validation:
+              curriculum   M_G of the search
+              agreement    Σ_c t_ic t_jc of the teacher
+              hubs         1/d_i + 1/d_j
+              similarity   cos(x_i, x_j)
+              random       the control
+
+Every choice is made by training the net that would result, taught by the teacher, and validating it; what comes first
+stays unless another is better by more than chance (1 σ), and the smaller net unless a larger one is by far (2 σ).
+
+Shapes: N nodes, E directed edges, P undirected ones, C classes.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gassip.graph import Graph
+from gassip.masks import highest
+from gassip.pairs import ends
+from gassip.retrain import Found
+from gassip.settings import Gassip
+from gassip.similarity import cosine
+from gassip.space import Architecture, net_for
+from gassip.teacher import Attempt, Contest, Lesson, beats, winner
+
+WIDEST = 1024
+
+
+def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
+    """Choose architecture, edges and size of the final net; `base` is what the search found."""
+    graph, settings = contest.graph, lesson.settings
+    keeps = cuts(graph, settings, lesson.share, base.edge_mask, contest.seed)
+    graphs = {name: graph.keep(keep) for name, keep in keeps.items()}
+    index = best_features(lesson.feature_weight, settings, contest.seed)
+    given = tuple(settings.final_ops.split("+"))
+    students = [given] if settings.final_ops else [own.ops for own in lesson.students]
+
+    def attempt(stage: str, ops: tuple[str, ...], edges: str, share: float) -> Attempt:
+        return contest.attempt(
+            stage,
+            widest(graph, ops, settings, share, index),
+            settings,
+            epochs=settings.retrain_epochs,
+            graph=graphs[edges],
+            teacher=lesson.share,
+            feature_index=index,
+        )
+
+    share, edges = settings.size_share, next(iter(keeps))
+    own = winner([attempt("student", ops, edges, share) for ops in students])
+    for name in list(keeps)[1:]:
+        rival = attempt(f"edges {name}", own.architecture.ops, name, share)
+        if beats(rival, own, 1.0):
+            own, edges = rival, name
+    for larger in sorted(step for step in settings.size_steps if step > share):
+        rival = attempt(f"size {larger:g}", own.architecture.ops, edges, larger)
+        if not beats(rival, own, 2.0):
+            break
+        own = rival
+    return taken(base, own, keeps[edges], lesson.share)
+
+
+def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> Found:
+    """The winner as something to retrain."""
+    state = {k: v for k, v in attempt.net.state_dict().items() if k.startswith(("layers.", "norms."))}
+    return replace(
+        base,
+        settings=attempt.settings,
+        architecture=attempt.architecture,
+        weight_keep=[torch.ones_like(layer.weight, dtype=torch.bool) for layer in attempt.net.layers],
+        edge_keep=edge_keep,
+        first_weights=attempt.first,
+        last_weights=state,
+        feature_index=attempt.net.feature_index,
+        teacher=teacher,
+    )
+
+
+# Size
+
+
+def num_params(graph: Graph, architecture: Architecture, feature_index: Tensor | None = None) -> int:
+    return sum(p.numel() for p in net_for(graph, architecture, feature_index=feature_index).parameters())
+
+
+def widest(
+    graph: Graph, ops: tuple[str, ...], settings: Gassip, share: float, feature_index: Tensor | None
+) -> Architecture:
+    """The widest net of these operations with at most `share` of the weights of a GCN with 64 hidden units."""
+    most = share * num_params(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,)))
+
+    def of(width: int) -> Architecture:
+        inner = len(ops) - 1
+        heads = (settings.heads if width % settings.heads == 0 else 1,) * inner
+        return Architecture(ops=ops, hidden=(width,) * inner, heads=heads, batch_norm=settings.batch_norm)
+
+    low, high = 1, WIDEST
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if num_params(graph, of(middle), feature_index) <= most else (low, middle - 1)
+    return of(low)
+
+
+def best_features(weight: Tensor, settings: Gassip, seed: int) -> Tensor | None:
+    """The columns of x that the teachers read most (or, as a control, any), [kept]; None for all."""
+    if settings.feature_share >= 1:
+        return None
+    if settings.feature_rule == "random":
+        weight = torch.rand(weight.shape, generator=torch.Generator().manual_seed(seed)).to(weight.device)
+    return torch.nonzero(highest(weight, max(1, round(settings.feature_share * weight.numel())))).squeeze(1)
+
+
+# Edges
+
+
+def cuts(graph: Graph, settings: Gassip, teacher: Tensor, edge_mask: Tensor, seed: int) -> dict[str, Tensor]:
+    """The cuts that compete, by name: which edges each keeps, [E] bool."""
+    kept: dict[str, Tensor] = {}
+    for rule in settings.edge_rules:
+        value = ranking(rule, graph, teacher, edge_mask, seed)
+        for share in settings.edge_shares:
+            kept[f"{rule} {share:g}"] = keep_highest(graph, value, share)
+    return kept
+
+
+def ranking(rule: str, graph: Graph, teacher: Tensor, edge_mask: Tensor, seed: int) -> Tensor:
+    """What speaks for each edge, [E]."""
+    adjacency = graph.adjacency
+    if rule == "curriculum":
+        return edge_mask
+    if rule == "agreement":
+        return adjacency.sampled(teacher, teacher)
+    if rule == "similarity":
+        return cosine(graph.x, adjacency)
+    if rule == "random":
+        draw = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(seed))
+        return draw.to(graph.device)
+    inverse = 1 / num_neighbours(graph).clamp_min(1).float()
+    return inverse[adjacency.row] + inverse[adjacency.col64]
+
+
+def num_neighbours(graph: Graph) -> Tensor:
+    """Undirected edges at each node, [N]."""
+    return torch.bincount(ends(graph).flatten(), minlength=graph.num_nodes)
+
+
+def keep_highest(graph: Graph, value: Tensor, share: float) -> Tensor:
+    """Without the lowest of the undirected edges, so that `share` of them stay, but with every node's last one, [E].
+
+    An undirected edge has the mean value of its directions.
+    """
+    both = ends(graph)
+    count = both.shape[1]
+    total, weight = (torch.zeros(count, device=value.device).index_add_(0, graph.pair, own)
+                     for own in (value, torch.ones_like(value)))  # fmt: skip
+    left = num_neighbours(graph).tolist()
+    keep, remaining = [True] * count, count - round(share * count)
+    pairs = both.t().tolist()
+    for p in torch.sort(total / weight, stable=True).indices.tolist():
+        if remaining == 0:
+            break
+        i, j = pairs[p]
+        if left[i] > 1 and left[j] > 1:
+            keep[p], left[i], left[j], remaining = False, left[i] - 1, left[j] - 1, remaining - 1
+    return torch.tensor(keep, dtype=torch.bool, device=value.device)[graph.pair]

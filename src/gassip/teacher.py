@@ -1,0 +1,171 @@
+"""The contest of the preset `best`: which recipe, which architectures, and what they teach (METHOD.md).
+
+    recipe     the first of RECIPES, unless another validates better for the first architecture
+    finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
+    t_i        mean over the best `teachers` of them of softmax z_i
+
+Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
+comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
+
+Validation chooses everywhere, no test label is read here. A few hundred validation nodes cannot tell good nets apart,
+so what comes first stays unless another is better by more than chance: McNemar's test on the validation nodes,
+
+    b − c > σ √(b + c),   b nodes that only the challenger gets right, c only the one that stays
+
+Shapes: N nodes, C classes, D features.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from gassip.graph import Graph
+from gassip.lessons import lesson
+from gassip.metrics import Metric
+from gassip.ops import MaskedGraph
+from gassip.retrain import predict, seeded, train, validate
+from gassip.settings import Gassip
+from gassip.space import Architecture, Net, net_for
+
+Row = dict[str, float | str]
+HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
+RECIPES: dict[str, dict[str, float | bool]] = {
+    "strong": {"retrain_dropout": 0.8, "retrain_weight_decay": 5e-4, "batch_norm": False},
+    "medium": {"retrain_dropout": 0.5, "retrain_weight_decay": 5e-5, "batch_norm": False},
+    "norm": {"retrain_dropout": 0.2, "retrain_weight_decay": 5e-5, "batch_norm": True},
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attempt:
+    """One net trained in the contest, and how it validates."""
+
+    settings: Gassip
+    architecture: Architecture
+    net: Net
+    first: dict[str, Tensor]  # its parameters before training
+    value: float  # validation score
+    right: Tensor  # which validation nodes it gets right, bool
+
+
+def beats(challenger: Attempt, incumbent: Attempt, sigmas: float) -> bool:
+    """Whether the challenger validates better by more than chance."""
+    gained = int((challenger.right & ~incumbent.right).sum())
+    lost = int((incumbent.right & ~challenger.right).sum())
+    return challenger.value > incumbent.value and gained - lost > sigmas * (gained + lost) ** 0.5
+
+
+def winner(attempts: Sequence[Attempt], sigmas: float = 1.0) -> Attempt:
+    """The first, unless a later one beats it."""
+    stays = attempts[0]
+    for challenger in attempts[1:]:
+        stays = challenger if beats(challenger, stays, sigmas) else stays
+    return stays
+
+
+class Contest:
+    """Trains nets one after the other, each with its own seed, and tells of each in one row."""
+
+    def __init__(
+        self, graph: Graph, *, seed: int, metric: Metric, tell: Callable[[Row], None], first_epoch: int = 0
+    ) -> None:
+        self.graph = replace(graph, test_mask=torch.zeros_like(graph.test_mask))  # nothing to look at
+        self.seed, self.metric, self.tell = seed, metric, tell
+        self.number = first_epoch
+
+    def attempt(
+        self,
+        stage: str,
+        architecture: Architecture,
+        settings: Gassip,
+        *,
+        epochs: int,
+        graph: Graph | None = None,
+        teacher: Tensor | None = None,
+        feature_index: Tensor | None = None,
+    ) -> Attempt:
+        """Train `architecture` by the settings' recipe on `graph`, the contest's own where none is given."""
+        began, graph = time.perf_counter(), graph or self.graph
+        self.number += 1
+        architecture = replace(architecture, batch_norm=settings.batch_norm)
+        with seeded(1000 * (self.seed + 1) + self.number, graph.device):
+            net = net_for(graph, architecture, settings.retrain_dropout, feature_index)
+            first = {name: value.detach().clone() for name, value in net.named_parameters()}
+            train(
+                net,
+                graph,
+                epochs=epochs,
+                lr=settings.retrain_lr,
+                weight_decay=settings.retrain_weight_decay,
+                metric=self.metric,
+                loss=lesson(settings, teacher),
+            )
+        score, loss = validate(net, graph, MaskedGraph.of(graph), self.metric)
+        row: Row = {"epoch": self.number, "stage": stage, "architecture": str(architecture)}
+        row |= {"val_score": score, "val_loss": loss, "seconds": time.perf_counter() - began}
+        self.tell(row)
+        right = (predict(net, graph).argmax(1) == graph.y)[graph.val_mask]
+        return Attempt(settings=settings, architecture=architecture, net=net, first=first, value=score, right=right)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lesson:
+    """What the teachers hand over."""
+
+    settings: Gassip  # with the recipe that was chosen
+    students: list[Architecture]  # of the best finalists, in the order in which they were candidates
+    share: Tensor  # [N, C] t_i
+    feature_weight: Tensor  # [D] how much the teachers read of each feature
+
+
+def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip) -> Lesson:
+    """Recipe, finalists, teachers; `candidates` come in the order of what is known of them before."""
+    chosen = settings
+    if settings.recipe == "auto":
+        tried = [
+            contest.attempt(f"recipe {name}", candidates[0], with_recipe(settings, name), epochs=settings.trial_epochs)
+            for name in RECIPES
+        ]
+        chosen = winner(tried).settings
+    parts = hidden_parts(contest.graph, len(candidates), contest.seed)
+    finalists = []
+    for architecture, hidden in zip(candidates, parts, strict=True):
+        seen = replace(contest.graph, train_mask=contest.graph.train_mask & ~hidden)
+        finalists.append(contest.attempt("finalist", architecture, chosen, epochs=settings.retrain_epochs, graph=seen))
+    ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
+    teachers = ranked[: settings.teachers]
+    return Lesson(
+        settings=chosen,
+        students=[own.architecture for own in finalists if own in ranked[: settings.students]],
+        share=shares(contest.graph, finalists, teachers, parts),
+        feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in teachers]).mean(0),
+    )
+
+
+def with_recipe(settings: Gassip, name: str) -> Gassip:
+    return replace(settings, **RECIPES[name])  # type: ignore[arg-type]
+
+
+def shares(graph: Graph, finalists: Sequence[Attempt], teachers: Sequence[Attempt], parts: Sequence[Tensor]) -> Tensor:
+    """t [N, C]: the mean class shares of the teachers; of a node with a hidden label, its finalist's."""
+    mean = torch.stack([torch.softmax(predict(own.net, graph), 1) for own in teachers]).mean(0)
+    for own, hidden in zip(finalists, parts, strict=True):
+        if bool(hidden.any()):
+            mean[hidden] = torch.softmax(predict(own.net, graph), 1)[hidden]
+    return mean
+
+
+def hidden_parts(graph: Graph, count: int, seed: int) -> list[Tensor]:
+    """For each of `count` nets the training nodes [N] whose labels it does not see; none where labels are few."""
+    nodes = torch.nonzero(graph.train_mask).squeeze(1)
+    none = torch.zeros_like(graph.train_mask)
+    if count < 2 or nodes.numel() < HIDE_FROM * graph.num_nodes:
+        return [none] * count
+    order = torch.randperm(nodes.numel(), generator=torch.Generator().manual_seed(seed)).to(nodes.device)
+    parts = [none.clone() for _ in range(count)]
+    for k, part in enumerate(parts):
+        part[nodes[order[k::count]]] = True
+    return parts

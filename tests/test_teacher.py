@@ -1,0 +1,106 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from conftest import random_graph
+from gassip.settings import Gassip
+from gassip.space import Architecture
+from gassip.teacher import RECIPES, Attempt, Contest, Row, beats, hidden_parts, shares, teach, winner, with_recipe
+
+SHAPES = [Architecture(ops=ops, hidden=(6,)) for ops in (("GCNConv", "GCNConv"), ("Linear", "APPNP5"))]
+QUICK = Gassip(teachers=2, finalists=2, students=1, trial_epochs=2, retrain_epochs=3, recipe="auto", consistency=1.0)
+
+
+def contest(seed: int = 0, rows: list[Row] | None = None) -> Contest:
+    return Contest(
+        random_graph(1, nodes=30), seed=seed, metric="accuracy", tell=(rows if rows is not None else []).append
+    )
+
+
+def judged(right: list[int], value: float | None = None) -> Attempt:
+    """An attempt that gets these validation nodes right."""
+    attempt = contest().attempt("", SHAPES[0], Gassip(), epochs=1)
+    marks = torch.tensor(right, dtype=torch.bool)
+    return replace(attempt, right=marks, value=float(marks.float().mean()) if value is None else value)
+
+
+def test_a_challenger_must_be_better_by_more_than_chance() -> None:
+    stays = judged([1] * 6 + [0] * 14)
+    # 8 more right and 0 fewer: 8 > σ √8 up to σ = 2.83; 8 more and 4 fewer: 4 > σ √12 up to 1.15
+    better, luckier = judged([1] * 14 + [0] * 6), judged([0] * 4 + [1] * 10 + [0] * 6)
+    assert beats(better, stays, 2.8) and not beats(better, stays, 2.9)
+    assert beats(luckier, stays, 1.0) and not beats(luckier, stays, 1.2)
+    assert not beats(stays, stays, 0.0)
+
+
+def test_what_validation_scores_lower_never_wins() -> None:
+    assert not beats(judged([1] * 20, value=0.1), judged([0] * 20, value=0.2), 1.0)
+
+
+def test_of_nets_that_cannot_be_told_apart_the_first_stays() -> None:
+    first, second, far = judged([1, 0, 0, 0] * 5), judged([0, 1, 0, 0] * 5), judged([1, 1, 1, 1] * 5)
+    assert winner([first, second]) is first
+    assert winner([second, first]) is second
+    assert winner([first, second, far]) is far
+
+
+def test_hidden_parts_are_a_partition_of_the_training_nodes() -> None:
+    graph = random_graph(1, nodes=30)
+    parts = hidden_parts(graph, 3, seed=5)
+    assert torch.equal(torch.stack(parts).sum(0), graph.train_mask.long())
+    sizes = [int(part.sum()) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert all(torch.equal(*pair) for pair in zip(parts, hidden_parts(graph, 3, seed=5), strict=True))
+
+
+def test_where_labels_are_few_none_is_hidden() -> None:
+    graph = random_graph(1, nodes=60)
+    few = torch.zeros_like(graph.train_mask)
+    few[:5] = True
+    assert not torch.stack(hidden_parts(replace(graph, train_mask=few), 3, seed=0)).any()
+
+
+def test_a_hidden_label_is_judged_by_the_net_that_did_not_see_it() -> None:
+    own = contest()
+    parts = hidden_parts(own.graph, 2, seed=0)
+    nets = [own.attempt("", shape, Gassip(), epochs=1) for shape in SHAPES]
+    each = [shares(own.graph, [net], [net], [torch.zeros_like(parts[0])]) for net in nets]
+    mixed = shares(own.graph, nets, nets[1:], parts)
+    torch.testing.assert_close(mixed[parts[0]], each[0][parts[0]])
+    torch.testing.assert_close(mixed[~parts[0]], each[1][~parts[0]])
+    torch.testing.assert_close(mixed.sum(1), torch.ones(own.graph.num_nodes))
+
+
+def test_finalists_do_not_see_what_is_hidden_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, seen = contest(), []
+    attempt = Contest.attempt
+
+    def spy(self: Contest, stage: str, *args: object, **options: object) -> Attempt:
+        if stage == "finalist":
+            seen.append(options["graph"].train_mask)  # type: ignore[attr-defined]
+        return attempt(self, stage, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Contest, "attempt", spy)
+    teach(own, SHAPES, QUICK)
+    parts = hidden_parts(own.graph, 2, seed=0)
+    assert all(torch.equal(mask, own.graph.train_mask & ~part) for mask, part in zip(seen, parts, strict=True))
+
+
+def test_equal_seeds_teach_the_same_and_test_labels_do_not_matter() -> None:
+    rows: list[Row] = []
+    first = teach(contest(rows=rows), SHAPES, QUICK)
+    graph = random_graph(1, nodes=30)
+    garbage = replace(graph, y=torch.where(graph.test_mask, (graph.y + 1) % graph.num_classes, graph.y))
+    again = teach(Contest(garbage, seed=0, metric="accuracy", tell=lambda row: None), SHAPES, QUICK)
+    assert torch.equal(first.share, again.share) and first.settings == again.settings
+    assert not torch.equal(first.share, teach(contest(seed=1), SHAPES, QUICK).share)
+    assert [row["stage"] for row in rows] == [*(f"recipe {name}" for name in RECIPES), "finalist", "finalist"]
+    assert [row["epoch"] for row in rows] == list(range(1, 6))
+
+
+def test_a_recipe_is_what_it_says() -> None:
+    own = with_recipe(Gassip(), "norm")
+    assert (own.retrain_dropout, own.retrain_weight_decay, own.batch_norm) == (0.2, 5e-5, True)
+    net = contest().attempt("", SHAPES[0], own, epochs=1).net
+    assert net.dropout == 0.2 and len(net.norms) == 1
