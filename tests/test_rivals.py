@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,9 @@ from gassip.budget import Budget, limits
 from gassip.checkpoint import FolderCheckpoint
 from gassip.errors import GassipError
 from gassip.graph import Graph
+from gassip.ops import OPERATIONS
 from gassip.retrain import Found
-from gassip.rivals import choose, retrain_best, search_within
+from gassip.rivals import CHEAPER, cheaper, choose, retrain_best, search_within
 from gassip.search import search
 from gassip.settings import Gassip
 from gassip.size import size_of
@@ -56,6 +58,23 @@ def test_a_search_that_was_complete_on_disk_gives_the_same_rivals(make_graph: Ma
     kept = FolderCheckpoint(tmp_path / "partial", graph=graph, settings=QUICK, seed=0, metric="accuracy")
     first, again = (search_within(graph, QUICK, budget, checkpoint=kept) for _ in range(2))
     assert all(same(one, other) for one, other in zip(first, again, strict=True))
+
+
+def test_a_net_with_a_teacher_meets_itself_with_cheaper_operations(make_graph: MakeGraph) -> None:
+    graph = make_graph(features=40)
+    found = search(graph, replace(QUICK, ops=("GATConv",), heads=2, hidden=8))
+    found = replace(found, teacher=torch.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes))
+    lighter = cheaper(found)
+    ops = [("GATConv", "GCNConv"), ("GCNConv", "GATConv"), ("GCNConv", "GCNConv")]
+    assert [own.architecture.ops for own in lighter] == ops
+    assert [own.architecture.heads for own in lighter] == [(2,), (1,), (1,)]
+    budget = Budget(max_macs="30%")
+    for own in lighter:
+        assert own.teacher is found.teacher and torch.equal(own.edge_keep, found.edge_keep)
+        _, solution = retrain_best(graph, [own], budget)
+        assert solution.size is not None and solution.size.macs <= limits(budget, graph).macs
+    assert cheaper(lighter[-1]) == []
+    assert all(OPERATIONS[op].matrices == OPERATIONS[own].matrices for op in CHEAPER for own in CHEAPER[op])
 
 
 def trials(monkeypatch: pytest.MonkeyPatch, values: dict[tuple[str, ...], float]) -> list[Graph]:
