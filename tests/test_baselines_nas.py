@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GraphConv, JumpingKnowledge
 
+from conftest import random_graph
 from gassip.baselines import extra_ops, graphnas, sane
 from gassip.baselines.controller import Controller, Draw, Reinforce
 from gassip.baselines.darts import Darts
@@ -29,6 +30,7 @@ from gassip.ops import MaskedGraph
 from gassip.retrain import Solution, predict, seeded
 from gassip.search import search
 from gassip.settings import ALL_OPS, Gassip
+from gassip.sparse import Csr
 
 Make = Callable[..., Graph]
 EXTRA = ("GINConv", "GraphConv", "GATv2Conv")
@@ -608,3 +610,22 @@ def test_sane_searches_on_validation_labels(graph: Graph) -> None:
     assert method.search_choices(graph, seed=0) != method.search_choices(turned, seed=0)
     with pytest.raises(GassipError, match="heads is 3"):
         Sane(heads=3)
+
+
+def test_sane_keeps_the_best_of_its_candidates_on_validation(graph: Graph) -> None:
+    small = {"layers": 2, "search_hidden": 8, "hidden": 8, "heads": 2, "search_epochs": 8, "lr_alpha": 0.5, "epochs": 3}
+    method = Sane(**small, candidates=4, candidate_epochs=5)  # type: ignore[arg-type]
+    choices = method.search_choices(graph, seed=0)
+    assert 1 < len(choices) <= 4 and len(set(choices)) == len(choices)
+    details = method.solve(graph, seed=0).details
+    trials = details["trials"]
+    assert isinstance(trials, dict) and set(trials) == {str(own) for own in choices}
+    assert trials[details["architecture"]] == max(trials.values())
+
+
+def test_sane_counts_words_again_where_rows_were_divided() -> None:
+    bags = random_graph(3, sparse=True)
+    assert isinstance(bags.x, Csr) and bags.x.value is not None
+    halves = replace(bags, x=bags.x.with_value(torch.full_like(bags.x.value, 0.5)))
+    assert Sane().input_scale(halves) == pytest.approx(2.0)
+    assert Sane.published().input_scale(halves) == Sane().input_scale(random_graph(3, sparse=False)) == 1.0
