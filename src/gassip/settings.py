@@ -224,13 +224,22 @@ BEST = {
     "consistency": 1.0,
     "distillation": 1.0,
 }
-LARGE_FROM = 30_000  # nodes from which `best` takes fewer epochs
+FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
+LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
+LARGE = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40}
+HUGE = {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "finalists": 5, "students": 2}
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:
-    """What `best` takes from the graph itself."""
-    large = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40} if graph.num_nodes >= LARGE_FROM else {}
-    return large | ({"feature_share": 0.5} if graph.has_sparse_features else {})
+    """What `best` takes from the graph itself: its size, whether its features are sparse, how many labels there are."""
+    own: dict[str, Any] = {}
+    if graph.num_nodes >= LARGE_FROM:
+        own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
+    if graph.has_sparse_features:
+        own["feature_share"] = 0.5
+    if float(graph.train_mask.float().mean()) >= FEW_LABELS:
+        own["consistency"] = 0.0
+    return own
 
 
 def preset(name: str, graph: "Graph", overrides: Mapping[str, Any] | None = None) -> Gassip:
