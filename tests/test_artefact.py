@@ -5,13 +5,14 @@ import resource
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from gassip import artefact
+from gassip import artefact, store
 from gassip.artefact import Run, check_target, open_run, save
 from gassip.errors import GassipError
 from gassip.graph import Graph
@@ -46,7 +47,7 @@ def reseal(folder: Path, **changes: object) -> None:
     """Change meta.json as someone would who knows how its checksums are made."""
     meta = json.loads((folder / "meta.json").read_text()) | changes
     meta["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in artefact.FILES}
-    meta["sha256"] = artefact._meta_digest(meta)
+    meta["sha256"] = store.digest(meta)
     (folder / "meta.json").write_text(json.dumps(meta))
 
 
@@ -174,6 +175,18 @@ def test_a_tensor_too_much_is_refused(folder: Path) -> None:
     save_file(tensors | {"extra": torch.zeros(1)}, folder / "model.safetensors")
     reseal(folder)
     refused(folder, "extra")
+
+
+def test_a_teacher_comes_back_and_one_of_another_shape_is_refused(solved: Solved, folder: Path) -> None:
+    graph, found, solution = solved
+    teacher = torch.softmax(predict(solution.model, solution.graph), 1)
+    save(folder, graph, replace(found, teacher=teacher), solution, overwrite=True)
+    opened = open_run(folder).found.teacher
+    assert opened is not None and torch.equal(opened, teacher)
+    tensors = load_file(folder / "found.safetensors")
+    save_file(tensors | {"teacher": teacher[:, 1:].contiguous()}, folder / "found.safetensors")
+    reseal(folder)
+    refused(folder, "found.safetensors does not fit meta.json: teacher is")
 
 
 def test_a_pickle_under_a_tensor_files_name_is_refused(folder: Path) -> None:
