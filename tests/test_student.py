@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from conftest import random_graph
 from gassip.artefact import open_run, save
 from gassip.graph import Graph
+from gassip.pairs import keep_highest, num_neighbours
 from gassip.retrain import retrain
 from gassip.search import Row, search
 from gassip.settings import Gassip, preset
 from gassip.space import Architecture
-from gassip.student import best_features, cuts, keep_highest, num_neighbours, num_params, ranking, widest
+from gassip.student import best_features, cuts, num_params, ranking, widest
 
 FEW = {"epochs": 3, "warmup_epochs": 1, "retrain_epochs": 4, "trial_epochs": 2, "finalists": 3, "teachers": 2}
 

@@ -4,9 +4,22 @@ import pytest
 import torch
 
 from conftest import random_graph
+from gassip.graph import Graph
 from gassip.settings import Gassip
 from gassip.space import Architecture
-from gassip.teacher import RECIPES, Attempt, Contest, Row, beats, hidden_parts, shares, teach, winner, with_recipe
+from gassip.teacher import (
+    RECIPES,
+    Attempt,
+    Contest,
+    Row,
+    beats,
+    clean,
+    hidden_parts,
+    shares,
+    teach,
+    winner,
+    with_recipe,
+)
 
 SHAPES = [Architecture(ops=ops, hidden=(6,)) for ops in (("GCNConv", "GCNConv"), ("Linear", "APPNP5"))]
 QUICK = Gassip(teachers=2, finalists=2, students=1, trial_epochs=2, retrain_epochs=3, recipe="auto", consistency=1.0)
@@ -104,3 +117,27 @@ def test_a_recipe_is_what_it_says() -> None:
     assert (own.retrain_dropout, own.retrain_weight_decay, own.batch_norm) == (0.2, 5e-5, True)
     net = contest().attempt("", SHAPES[0], own, epochs=1).net
     assert net.dropout == 0.2 and len(net.norms) == 1
+
+
+def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:
+    # two groups that share words and labels, and as many edges across as within
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(120) % 2
+    x = torch.zeros(120, 40)
+    for node in range(120):
+        x[node, torch.randperm(20, generator=generator)[:6] + 20 * int(y[node])] = 1.0
+    within = torch.randint(60, (2, 200), generator=generator) * 2
+    across = torch.randint(60, (2, 300), generator=generator) * 2 + torch.tensor([[0], [1]])
+    index = torch.cat([within, within + 1, across], 1)
+    block = torch.arange(120) // 2 % 3
+    masks = tuple((block == part).numpy() for part in range(3))
+    graph = Graph.build(x, index, y, masks=masks, undirected=True)
+    settings = replace(QUICK, clean_shares=(0.6,), trial_epochs=40, consistency=0.0, retrain_dropout=0.5)
+    own = Contest(graph, seed=0, metric="accuracy", tell=lambda row: None)
+    clean(own, SHAPES[0], settings)
+    kept = graph.keep(own.kept)
+    same = kept.y[kept.edge_index[0]] == kept.y[kept.edge_index[1]]
+    assert kept.num_edges < graph.num_edges and float(same.float().mean()) > 0.8  # .55 before
+    untouched = Contest(random_graph(1, nodes=30), seed=0, metric="accuracy", tell=lambda row: None)
+    clean(untouched, SHAPES[0], replace(settings, trial_epochs=1))
+    assert untouched.kept.all()

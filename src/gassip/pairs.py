@@ -17,6 +17,32 @@ def ends(graph: Graph) -> Tensor:
     return both.index_copy(1, graph.pair, torch.stack([graph.edge_index.amin(0), graph.edge_index.amax(0)]))
 
 
+def num_neighbours(graph: Graph) -> Tensor:
+    """Undirected edges at each node, [N]."""
+    return torch.bincount(ends(graph).flatten(), minlength=graph.num_nodes)
+
+
+def keep_highest(graph: Graph, value: Tensor, share: float) -> Tensor:
+    """Without the lowest of the undirected edges, so that `share` of them stay, but with every node's last one, [E].
+
+    An undirected edge has the mean value of its directions.
+    """
+    both = ends(graph)
+    count = both.shape[1]
+    total, weight = (torch.zeros(count, device=value.device).index_add_(0, graph.pair, own)
+                     for own in (value, torch.ones_like(value)))  # fmt: skip
+    left = num_neighbours(graph).tolist()
+    keep, remaining = [True] * count, count - round(share * count)
+    pairs = both.t().tolist()
+    for p in torch.sort(total / weight, stable=True).indices.tolist():
+        if remaining == 0:
+            break
+        i, j = pairs[p]
+        if left[i] > 1 and left[j] > 1:
+            keep[p], left[i], left[j], remaining = False, left[i] - 1, left[j] - 1, remaining - 1
+    return torch.tensor(keep, dtype=torch.bool, device=value.device)[graph.pair]
+
+
 def draw(score: Tensor, count: int, seed: int) -> Tensor:
     """`count` of P without repetition, the next always with probability ∝ `score`; bool [P].
 

@@ -107,7 +107,10 @@ class Gassip:
     final_ops: str = _set("", "the final net's operations joined by +; empty: by validation")
     feature_rule: Literal["teacher", "random"] = _set("teacher", "which features the final net reads; random: control")
     recipe: Literal["given", "auto"] = _set("given", "dropout, weight decay and batch norm: as set, or by validation")
-    trial_epochs: int = _set(100, "epochs of a trial of a recipe")
+    clean_shares: tuple[float, ...] = _set(
+        (), "shares of edges, between the most similar nodes, that finalists may be trained on instead of all"
+    )
+    trial_epochs: int = _set(100, "epochs of a trial of a recipe or of a share of edges")
     consistency: float = _set(0.0, "weight of the agreement of two stochastic passes, in teachers and retraining")
     consistency_temperature: float = _set(0.5, "sharpening of what the passes are to agree on")
     consistency_ramp: int = _set(50, "epochs over which that weight grows")
@@ -123,7 +126,7 @@ class Gassip:
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
 
     def __post_init__(self) -> None:
-        for name in ("ops", "portfolio", "size_steps", "edge_rules", "edge_shares"):
+        for name in ("ops", "portfolio", "clean_shares", "size_steps", "edge_rules", "edge_shares"):
             if not isinstance(getattr(self, name), (tuple, list)):
                 raise GassipError(f"{name} is {getattr(self, name)!r}; it must be a list")
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -169,8 +172,11 @@ def _check_ranges(settings: Gassip) -> None:
     for name in ("weight_share", "edge_share", "feature_share"):
         if not 0 < getattr(settings, name) <= 1:
             raise GassipError(f"{name} is {getattr(settings, name)}; a share lies above 0 and at most at 1")
-    if not settings.edge_shares or not all(0 < share <= 1 for share in settings.edge_shares):
-        raise GassipError(f"edge_shares is {list(settings.edge_shares)}; shares lie above 0 and at most at 1")
+    for name in ("edge_shares", "clean_shares"):
+        if not all(0 < share <= 1 for share in getattr(settings, name)):
+            raise GassipError(f"{name} is {list(getattr(settings, name))}; shares lie above 0 and at most at 1")
+    if not settings.edge_shares:
+        raise GassipError("edge_shares is empty; name at least one share of edges to keep, such as 1.0")
     if not all(share > 0 for share in settings.size_steps):
         raise GassipError(f"size_steps is {list(settings.size_steps)}; shares must be above 0")
     for text in (*settings.portfolio, *filter(None, [settings.final_ops])):
@@ -217,8 +223,9 @@ BEST = {
     "sampled_paths": 1,
     "loss_nodes": "all",
     "kept_edges": "binary",
-    "portfolio": ("Linear+APPNP10", "Linear+APPNP5", "GCNConv+GCNConv", "SAGEConv+SAGEConv"),
-    "finalists": 7,
+    "portfolio": ("Linear+APPNP10", "Linear+APPNP5", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
+    "finalists": 8,
+    "clean_shares": (0.75, 0.5),
     "recipe": "auto",
     "teachers": 4,
     "consistency": 1.0,
@@ -227,7 +234,7 @@ BEST = {
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
 LARGE = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40}
-HUGE = {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "finalists": 5, "students": 2}
+HUGE = {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "finalists": 6, "students": 2}
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:
@@ -264,8 +271,9 @@ def num_rows(settings: Gassip) -> int:
     """Epochs of a search and, after them, the most nets that are trained in its contest."""
     if settings.teachers == 0:
         return settings.epochs
-    recipes, rivals = 3 if settings.recipe == "auto" else 0, len(settings.edge_rules) * len(settings.edge_shares) - 1
-    return settings.epochs + recipes + settings.finalists + settings.students + rivals + len(settings.size_steps)
+    trials = (3 if settings.recipe == "auto" else 0) + (1 + len(settings.clean_shares) if settings.clean_shares else 0)
+    rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
+    return settings.epochs + trials + settings.finalists + settings.students + rivals
 
 
 def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from gassip.graph import Graph
 from gassip.masks import highest
-from gassip.pairs import ends
+from gassip.pairs import keep_highest, num_neighbours
 from gassip.retrain import Found
 from gassip.settings import Gassip
 from gassip.similarity import cosine
@@ -35,7 +35,7 @@ WIDEST = 1024
 def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
     """Choose architecture, edges and size of the final net; `base` is what the search found."""
     graph, settings = contest.graph, lesson.settings
-    keeps = cuts(graph, settings, lesson.share, base.edge_mask, contest.seed)
+    keeps = cuts(graph, settings, lesson.share, base.edge_mask[contest.kept], contest.seed)
     graphs = {name: graph.keep(keep) for name, keep in keeps.items()}
     index = best_features(lesson.feature_weight, settings, contest.seed)
     given = tuple(settings.final_ops.split("+"))
@@ -63,7 +63,8 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         if not beats(rival, own, 2.0):
             break
         own = rival
-    return taken(base, own, keeps[edges], lesson.share)
+    contest.keep(keeps[edges])
+    return taken(base, own, contest.kept, lesson.share)
 
 
 def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> Found:
@@ -143,29 +144,3 @@ def ranking(rule: str, graph: Graph, teacher: Tensor, edge_mask: Tensor, seed: i
         return draw.to(graph.device)
     inverse = 1 / num_neighbours(graph).clamp_min(1).float()
     return inverse[adjacency.row] + inverse[adjacency.col64]
-
-
-def num_neighbours(graph: Graph) -> Tensor:
-    """Undirected edges at each node, [N]."""
-    return torch.bincount(ends(graph).flatten(), minlength=graph.num_nodes)
-
-
-def keep_highest(graph: Graph, value: Tensor, share: float) -> Tensor:
-    """Without the lowest of the undirected edges, so that `share` of them stay, but with every node's last one, [E].
-
-    An undirected edge has the mean value of its directions.
-    """
-    both = ends(graph)
-    count = both.shape[1]
-    total, weight = (torch.zeros(count, device=value.device).index_add_(0, graph.pair, own)
-                     for own in (value, torch.ones_like(value)))  # fmt: skip
-    left = num_neighbours(graph).tolist()
-    keep, remaining = [True] * count, count - round(share * count)
-    pairs = both.t().tolist()
-    for p in torch.sort(total / weight, stable=True).indices.tolist():
-        if remaining == 0:
-            break
-        i, j = pairs[p]
-        if left[i] > 1 and left[j] > 1:
-            keep[p], left[i], left[j], remaining = False, left[i] - 1, left[j] - 1, remaining - 1
-    return torch.tensor(keep, dtype=torch.bool, device=value.device)[graph.pair]

@@ -1,6 +1,7 @@
 """The contest of the preset `best`: which recipe, which architectures, and what they teach (METHOD.md).
 
     recipe     the first of RECIPES, unless another validates better for the first architecture
+    graph      as given, unless it validates better without its edges between the least similar nodes
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     t_i        mean over the best `teachers` of them of softmax z_i
 
@@ -26,8 +27,10 @@ from gassip.graph import Graph
 from gassip.lessons import lesson
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
+from gassip.pairs import keep_highest
 from gassip.retrain import predict, seeded, train, validate
 from gassip.settings import Gassip
+from gassip.similarity import cosine
 from gassip.space import Architecture, Net, net_for
 
 Row = dict[str, float | str]
@@ -67,14 +70,23 @@ def winner(attempts: Sequence[Attempt], sigmas: float = 1.0) -> Attempt:
 
 
 class Contest:
-    """Trains nets one after the other, each with its own seed, and tells of each in one row."""
+    """Trains nets one after the other, each with its own seed, and tells of each in one row.
+
+    `graph` has the edges of the given one that are marked in `kept` [E].
+    """
 
     def __init__(
         self, graph: Graph, *, seed: int, metric: Metric, tell: Callable[[Row], None], first_epoch: int = 0
     ) -> None:
         self.graph = replace(graph, test_mask=torch.zeros_like(graph.test_mask))  # nothing to look at
+        self.kept = torch.ones(graph.num_edges, dtype=torch.bool, device=graph.device)
         self.seed, self.metric, self.tell = seed, metric, tell
         self.number = first_epoch
+
+    def keep(self, keep: Tensor) -> None:
+        """Go on with these of the edges only, [edges of `graph`] bool."""
+        self.graph = self.graph.keep(keep)
+        self.kept[self.kept.clone()] = keep
 
     def attempt(
         self,
@@ -130,6 +142,7 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
             for name in RECIPES
         ]
         chosen = winner(tried).settings
+    clean(contest, candidates[0], chosen)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
     for architecture, hidden in zip(candidates, parts, strict=True):
@@ -143,6 +156,23 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         share=shares(contest.graph, finalists, teachers, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in teachers]).mean(0),
     )
+
+
+def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> None:
+    """Leave out edges between the least similar nodes, where the first architecture validates better for it."""
+    if not settings.clean_shares or contest.graph.num_edges == 0:
+        return
+    value = cosine(contest.graph.x, contest.graph.adjacency)
+    keeps = [keep_highest(contest.graph, value, share) for share in settings.clean_shares]
+    names = [f"{share:g} of the edges" for share in (1.0, *settings.clean_shares)]
+    graphs = [contest.graph, *(contest.graph.keep(keep) for keep in keeps)]
+    tried = [
+        contest.attempt(f"graph with {name}", architecture, settings, epochs=settings.trial_epochs, graph=graph)
+        for name, graph in zip(names, graphs, strict=True)
+    ]
+    best = max(range(len(keeps)), key=lambda k: tried[k + 1].value)
+    if beats(tried[best + 1], tried[0], 2.0):
+        contest.keep(keeps[best])
 
 
 def with_recipe(settings: Gassip, name: str) -> Gassip:
