@@ -212,7 +212,7 @@ class Sane:
     lr_alpha: float = 0.01
     alpha_weight_decay: float = 1e-3
     alpha_start: float = 1e-3
-    candidates: int = 6  # architectures looked at, at even distances of the search
+    candidates: int = 12  # architectures looked at, at even distances of the search
     candidate_epochs: int = 100
     unit_inputs: bool = True  # sparse x divided by its mean stored value: bags of words count words again
     hidden: int = 64
