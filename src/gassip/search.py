@@ -52,8 +52,11 @@ def search(
     on_epoch: Callable[[Row], None] | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Found:
-    """Run Algorithm 2 on `graph`; equal seeds give equal bits on one machine and thread count."""
-    settings = settings or preset("paper", graph)
+    """Run Algorithm 2 on `graph`, then the contest where the settings ask for one (by default: the preset `best`).
+
+    Equal seeds give equal bits on one machine and thread count.
+    """
+    settings = settings or preset("best", graph)
     with seeded(seed, graph.device):
         state = State(graph, settings)
         if checkpoint is not None and (saved := checkpoint.load()) is not None:
