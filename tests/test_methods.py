@@ -140,3 +140,12 @@ def test_which_methods_search_apart_and_which_train_plainly(graph: Graph) -> Non
 def test_an_unknown_name_gets_a_hint() -> None:
     with pytest.raises(GassipError, match="did you mean gassip"):
         entry("gasip")
+
+
+def test_a_list_may_be_given_empty() -> None:
+    method = entry("gassip").make(random_graph(0))
+    assert parsed(method, {"size_steps": "", "ops": "GCNConv,Linear", "edge_shares": "0.5"}) == {
+        "size_steps": (),
+        "ops": ("GCNConv", "Linear"),
+        "edge_shares": (0.5,),
+    }

@@ -318,7 +318,7 @@ def _value(name: str, kind: Any, text: str) -> Any:
             return None
         kind = next(own for own in get_args(kind) if own is not NoneType)
     if get_origin(kind) is tuple:
-        return tuple(_value(name, get_args(kind)[0], part) for part in text.split(","))
+        return tuple(_value(name, get_args(kind)[0], part) for part in text.split(",") if part)
     if get_origin(kind) is Literal and text in get_args(kind):
         return text
     if kind is bool and text.lower() in ("true", "false"):
