@@ -121,7 +121,7 @@ class Gassip:
         (1.0, 3.0), "larger shares, each taken only where validation is significantly better for it"
     )
     edge_rules: tuple[str, ...] = _set(
-        ("agreement", "curriculum", "hubs"), "ways to rank edges for removal that compete on validation"
+        ("hubs", "agreement", "curriculum"), "ways to rank edges for removal that compete on validation"
     )
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
 
