@@ -209,3 +209,16 @@ def test_training_with_batch_norm_uses_running_statistics(graph: Graph) -> None:
     running = net.norms[0].running_mean
     assert isinstance(running, Tensor) and (running != 0).any()
     assert torch.equal(net.run(graph.x, MaskedGraph.of(graph)), predict(net, graph))
+
+
+def test_the_last_epoch_is_kept_where_that_is_asked_for(make_graph: Callable[..., Graph]) -> None:
+    graph = make_graph(seed=4)
+    options = {"epochs": 7, "lr": 0.1, "weight_decay": 0.0, "seed": 0}
+    build = lambda: net_for(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(4,)), 0.5)  # noqa: E731
+    told: list[dict[str, float]] = []
+    last = solve(graph, build, keep="last", **options)  # type: ignore[arg-type]
+    shown = solve(graph, build, keep="last", on_epoch=told.append, **options)  # type: ignore[arg-type]
+    assert last.best_epoch == shown.best_epoch == len(told) == 7
+    pairs = zip(last.model.parameters(), shown.model.parameters(), strict=True)
+    assert all(torch.equal(*pair) for pair in pairs)  # looking on changes nothing
+    assert told[-1]["val_score"] == last.accuracy["val"]

@@ -93,7 +93,7 @@ def retrain_many(
 ) -> list[Solution]:
     """What `retrain.retrain` gives for each of `seeds`; with more to learn from than labels, by single runs."""
     settings = found.settings
-    if lesson(settings, found.teacher) is not supervised:
+    if lesson(settings, found.teacher) is not supervised or settings.keep_epoch == "last":
         return [retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
     return solve_many(
         sparser(graph, found),

@@ -78,9 +78,10 @@ def train(
     weight_decay: float,
     metric: Metric = "accuracy",
     loss: Loss = supervised,
+    keep: str = "best",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> int:
-    """Adam on `loss`; leaves `model` at its best validation epoch and returns that epoch (from 1)."""
+    """Adam on `loss`; leaves `model` at its best validation epoch, or its `last`, and returns that epoch (from 1)."""
     masked = MaskedGraph.of(graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
     best, best_state, best_epoch = (-torch.inf, -torch.inf), model.state_dict(), 0
@@ -90,9 +91,12 @@ def train(
         value_of_loss = loss(model, graph, masked, epoch)
         value_of_loss.backward()
         optimizer.step()
+        if keep == "last" and not on_epoch and epoch < epochs:
+            continue
         value, val_loss = validate(model, graph, masked, metric)
-        if (value, -val_loss) > best:
-            best, best_state, best_epoch = (value, -val_loss), copy.deepcopy(model.state_dict()), epoch
+        if (value, -val_loss) > best or keep == "last":
+            best, best_epoch = (value, -val_loss), epoch
+            best_state = copy.deepcopy(model.state_dict()) if keep == "best" else model.state_dict()
         if on_epoch:
             train_loss = float(value_of_loss.detach())
             on_epoch({"epoch": epoch, "train_loss": train_loss, "val_loss": val_loss, "val_score": value})
@@ -129,6 +133,7 @@ def solve(
     seed: int,
     metric: Metric = "accuracy",
     loss: Loss = supervised,
+    keep: str = "best",
     edges_total: int | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
@@ -137,7 +142,15 @@ def solve(
     with seeded(seed, graph.device):
         model = build().to(graph.device)
         best_epoch = train(
-            model, graph, epochs=epochs, lr=lr, weight_decay=weight_decay, metric=metric, loss=loss, on_epoch=on_epoch
+            model,
+            graph,
+            epochs=epochs,
+            lr=lr,
+            weight_decay=weight_decay,
+            metric=metric,
+            loss=loss,
+            keep=keep,
+            on_epoch=on_epoch,
         )
     return conclude(model, graph, began=began, best_epoch=best_epoch, edges_total=edges_total)
 
@@ -187,6 +200,7 @@ def retrain(
         seed=seed,
         metric=metric,
         loss=lesson(settings, found.teacher),
+        keep=settings.keep_epoch,
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
     )

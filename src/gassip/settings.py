@@ -114,6 +114,9 @@ class Gassip:
     consistency: float = _set(0.0, "weight of the agreement of two stochastic passes, in teachers and retraining")
     consistency_temperature: float = _set(0.5, "sharpening of what the passes are to agree on")
     consistency_ramp: int = _set(50, "epochs over which that weight grows")
+    keep_epoch: Literal["best", "last"] = _set(
+        "best", "the epoch of a training that is kept: the one that validates best, or the last"
+    )
     distillation: float = _set(0.0, "weight of the teacher's class shares on unlabelled nodes in retraining")
     size_share: float = _set(0.35, "stored weights of the final net, as a share of a GCN with 64 hidden units")
     feature_share: float = _set(1.0, "share of the input features that the final net reads")
@@ -230,6 +233,7 @@ BEST = {
     "teachers": 4,
     "consistency": 1.0,
     "distillation": 1.0,
+    "keep_epoch": "last",
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
@@ -245,7 +249,7 @@ def _derived(graph: "Graph") -> dict[str, Any]:
     if graph.has_sparse_features:
         own["feature_share"] = 0.5
     if float(graph.train_mask.float().mean()) >= FEW_LABELS:
-        own["consistency"] = 0.0
+        own |= {"consistency": 0.0, "keep_epoch": "best"}
     return own
 
 

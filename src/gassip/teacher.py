@@ -114,6 +114,7 @@ class Contest:
                 weight_decay=settings.retrain_weight_decay,
                 metric=self.metric,
                 loss=lesson(settings, teacher),
+                keep=settings.keep_epoch,
             )
         score, loss = validate(net, graph, MaskedGraph.of(graph), self.metric)
         row: Row = {"epoch": self.number, "stage": stage, "architecture": str(architecture)}
