@@ -233,7 +233,6 @@ BEST = {
     "teachers": 4,
     "consistency": 1.0,
     "distillation": 1.0,
-    "keep_epoch": "last",
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
@@ -249,7 +248,7 @@ def _derived(graph: "Graph") -> dict[str, Any]:
     if graph.has_sparse_features:
         own["feature_share"] = 0.5
     if float(graph.train_mask.float().mean()) >= FEW_LABELS:
-        own |= {"consistency": 0.0, "keep_epoch": "best"}
+        own["consistency"] = 0.0
     return own
 
 
