@@ -17,8 +17,10 @@ from torch_geometric.data import Data
 
 import gassip
 from gassip import artefact, checkpoint, cli, metrics
+from gassip.budget import gcn64
 from gassip.cli import main
 from gassip.commands import common, evaluate
+from gassip.commands.search import gcn64_params
 from gassip.graph import Graph
 from gassip.settings import Gassip
 
@@ -573,3 +575,9 @@ def test_datasets_lists_names_and_where_they_are(capsys: pytest.CaptureFixture[s
     assert main(["datasets", "--json"]) == 0
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
     assert listed["debian"]["available"] == "here" and {"cora", "ogbn-arxiv", "physics"} <= listed.keys()
+
+
+def test_shares_refer_to_the_gcn_of_the_budget(make_graph: Callable[..., Graph]) -> None:
+    graph = make_graph(0)
+    meta = {"features": graph.num_features, "class_names": list(graph.class_names)}
+    assert gcn64_params(meta) == sum(p.numel() for p in gcn64(graph).parameters())

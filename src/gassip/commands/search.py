@@ -168,12 +168,19 @@ def _clean(partial: Path, created: list[Path]) -> None:
             folder.rmdir()
 
 
+def gcn64_params(meta: "Meta") -> int:
+    """Weights of a GCN with 64 hidden units on the same graph."""
+    return int(meta["features"] + 1) * 64 + 65 * len(meta["class_names"])
+
+
 def summary(meta: "Meta", out: Path) -> None:
     """The summary table, what was written, and what to try next."""
     rows = [("architecture", " ‖ ".join(meta["architecture"])), *score_rows(meta["scores"])]
     rows += [("weights kept", share(meta["weights_kept"], meta["weights_total"]))]
     rows += [("edges kept", share(meta["edges_kept"], meta["edges_total"]))]
-    rows += [("stored", "{params:,} weights   {bytes:,} bytes   {macs:,} multiply-adds".format(**meta["size"]))]
+    size = meta["size"]
+    rows += [("stored", f"{size['params']:,} weights ({size['params'] / gcn64_params(meta):.0%} of a GCN-64's)")]
+    rows += [("", f"{size['bytes']:,} bytes   {size['macs']:,} multiply-adds")]
     rows += [seconds_row(meta["seconds"])]
     rows += [("note", note) for note in meta["notes"]]
     print_summary(f"{meta['dataset']}, preset {meta['preset']}, seed {meta['seed']}", rows)
