@@ -58,10 +58,13 @@ def rows(records: "list[Record]") -> list[tuple[str, ...]]:
 
 
 def _apart(record: "Record", others: "list[Record]") -> str:
-    """Where the settings come from, and those in which the method's lines differ."""
+    """Where the settings come from, and those in which the method's lines differ; of more than two, the unusual ones."""
     same = [other.run.settings for other in others if other.run.method == record.run.method]
     own = record.run.settings
     differ = [name for name in own if any(other.get(name) != own[name] for other in same)]
+    if len(same) > 2:
+        values = {name: [other.get(name) for other in same] for name in differ}
+        differ = [name for name in differ if values[name].count(own[name]) * 2 <= len(same)]
     return " ".join(["tuned" if record.tuned else "untuned", *(f"{name}={own[name]}" for name in differ)])
 
 
