@@ -58,7 +58,7 @@ def rows(records: "list[Record]") -> list[tuple[str, ...]]:
 
 
 def _apart(record: "Record", others: "list[Record]") -> str:
-    """Where the settings come from, and those in which the method's lines differ; of more than two, the unusual ones."""
+    """Where the settings come from, and those in which the method's lines differ (of more than two, the rare ones)."""
     same = [other.run.settings for other in others if other.run.method == record.run.method]
     own = record.run.settings
     differ = [name for name in own if any(other.get(name) != own[name] for other in same)]
