@@ -74,9 +74,21 @@ def test_the_parts_add_up_under_their_weights() -> None:
     plain = loss_of(Gassip(), graph, logits, None, 1)
     taught = float(distillation(torch.log_softmax(logits, 1), teacher, ~graph.train_mask))
     agreed = float(consistency([torch.softmax(logits, 1)] * 2, 0.5))
-    settings = Gassip(distillation=3.0, consistency=2.0, consistency_ramp=50)
-    assert abs(loss_of(settings, graph, logits, teacher, 25) - (plain + 3 * taught + 0.5 * 2 * agreed)) < 1e-5
-    assert abs(loss_of(settings, graph, logits, teacher, 500) - (plain + 3 * taught + 2 * agreed)) < 1e-5
+    known = float(graph.train_mask.float().mean())
+    alone = Gassip(consistency=2.0, consistency_ramp=50)
+    assert abs(loss_of(alone, graph, logits, None, 25) - (plain + 0.5 * 2 * agreed)) < 1e-5
+    assert abs(loss_of(alone, graph, logits, None, 500) - (plain + 2 * agreed)) < 1e-5
+    both = replace(alone, distillation=3.0)
+    assert abs(loss_of(both, graph, logits, teacher, 25) - (known * plain + 3 * (1 - known) * taught)) < 1e-5
+
+
+def test_a_taught_net_hears_of_each_node_once() -> None:
+    graph = random_graph(2)
+    logits = torch.randn(graph.num_nodes, graph.num_classes, generator=torch.Generator().manual_seed(0))
+    teacher = torch.full_like(logits, 1 / graph.num_classes)
+    targets = torch.where(graph.train_mask[:, None], torch.eye(graph.num_classes)[graph.y.clamp_min(0)], teacher)
+    expected = float(torch.nn.functional.cross_entropy(logits, targets))  # the mean over all nodes
+    assert abs(loss_of(Gassip(distillation=1.0), graph, logits, teacher, 1) - expected) < 1e-5
 
 
 def test_what_a_teacher_says_of_labelled_nodes_changes_nothing() -> None:

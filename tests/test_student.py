@@ -58,6 +58,7 @@ def test_rankings_by_hand(path: Graph) -> None:
     torch.testing.assert_close(rank["agreement"], torch.tensor([0.5, 0.5, 0.5, 0.5]))
     torch.testing.assert_close(rank["hubs"], torch.tensor([1.5, 1.5, 1.5, 1.5]))
     assert torch.equal(rank["curriculum"], given_mask)
+    torch.testing.assert_close(ranking("support", path, teacher, given_mask, 0), rank["agreement"] * rank["hubs"])
     assert float(ranking("similarity", path, teacher, given_mask, 0).abs().sum()) == 0  # features are all apart
     assert not torch.equal(*(ranking("random", path, teacher, given_mask, seed) for seed in (0, 1)))
 

@@ -15,9 +15,11 @@ from gassip.teacher import (
     beats,
     clean,
     hidden_parts,
+    milder,
     shares,
     teach,
     winner,
+    with_outsider,
     with_recipe,
 )
 
@@ -78,8 +80,8 @@ def test_a_hidden_label_is_judged_by_the_net_that_did_not_see_it() -> None:
     own = contest()
     parts = hidden_parts(own.graph, 2, seed=0)
     nets = [own.attempt("", shape, Gassip(), epochs=1) for shape in SHAPES]
-    each = [shares(own.graph, [net], [net], [torch.zeros_like(parts[0])]) for net in nets]
-    mixed = shares(own.graph, nets, nets[1:], parts)
+    each = [shares([net], [net], [torch.zeros_like(parts[0])]) for net in nets]
+    mixed = shares(nets, nets[1:], parts)
     torch.testing.assert_close(mixed[parts[0]], each[0][parts[0]])
     torch.testing.assert_close(mixed[~parts[0]], each[1][~parts[0]])
     torch.testing.assert_close(mixed.sum(1), torch.ones(own.graph.num_nodes))
@@ -117,6 +119,27 @@ def test_a_recipe_is_what_it_says() -> None:
     assert (own.retrain_dropout, own.retrain_weight_decay, own.batch_norm) == (0.2, 5e-5, True)
     net = contest().attempt("", SHAPES[0], own, epochs=1).net
     assert net.dropout == 0.2 and len(net.norms) == 1
+
+
+def test_a_taught_net_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool() -> None:
+    auto = replace(Gassip(), recipe="auto")
+    assert milder(with_recipe(auto, "strong")) == with_recipe(auto, "medium")
+    assert milder(with_recipe(auto, "norm")) == with_recipe(auto, "norm")
+    assert milder(with_recipe(Gassip(), "strong")) == with_recipe(Gassip(), "strong")
+
+
+def test_the_outsider_teaches_unless_the_others_validate_better_without_it() -> None:
+    own = contest()
+    nets = [own.attempt("", shape, Gassip(), epochs=3) for shape in SHAPES]
+    settings = replace(Gassip(), similar=3, retrain_epochs=3)
+    taught = with_outsider(own, nets, settings)
+    assert taught[0] is nets[0] and taught[1] not in nets and str(taught[1].architecture) == "GCNConv ‖ GCNConv"
+    # two that are right on every validation node stay among themselves
+    truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
+    unsure = [replace(nets[0], share=truth / 100), replace(nets[1], share=truth)]
+    assert with_outsider(own, unsure, settings) == unsure
+    assert with_outsider(own, nets, replace(settings, similar=0)) == nets
+    assert with_outsider(own, nets[:1], settings) == nets[:1]
 
 
 def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:

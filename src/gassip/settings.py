@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the command line makes its flags from here without waiting 
 ALL_OPS = ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
 MORE_OPS = (*ALL_OPS, "APPNP10", "APPNP5")  # the preset `best`
 NARROW_OPS = ("GCNConv", "GATConv", "ArmaConv", "Linear")
-EDGE_RULES = ("curriculum", "agreement", "hubs", "similarity", "random")
+EDGE_RULES = ("support", "curriculum", "agreement", "hubs", "similarity", "random")
 NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix
 THREE_LAYERS_FROM = 100_000  # nodes: ogbn-arxiv
 
@@ -101,6 +101,9 @@ class Gassip:
     # past the paper (METHOD.md): off in the preset `paper`, on in `best`
     teachers: int = _set(0, "nets whose mean teaches the final one; 0: what the search found is retrained as it is")
     finalists: int = _set(6, "architectures that compete on validation to be teachers")
+    similar: int = _set(
+        0, "nodes with similar features that one teacher's graph joins each node to; 0: no such teacher"
+    )
     students: int = _set(3, "architectures that compete on validation to be the final net")
     portfolio: tuple[str, ...] = _set((), "architectures that are always finalists, operations joined by +")
     ranking: Literal["supernet", "random"] = _set("supernet", "what the other finalists are taken by; random: control")
@@ -111,20 +114,20 @@ class Gassip:
         (), "shares of edges, between the most similar nodes, that finalists may be trained on instead of all"
     )
     trial_epochs: int = _set(100, "epochs of a trial of a recipe or of a share of edges")
-    consistency: float = _set(0.0, "weight of the agreement of two stochastic passes, in teachers and retraining")
+    consistency: float = _set(0.0, "weight of the agreement of two stochastic passes, of nets without a teacher")
     consistency_temperature: float = _set(0.5, "sharpening of what the passes are to agree on")
     consistency_ramp: int = _set(50, "epochs over which that weight grows")
     keep_epoch: Literal["best", "last"] = _set(
         "best", "the epoch of a training that is kept: the one that validates best, or the last"
     )
-    distillation: float = _set(0.0, "weight of the teacher's class shares on unlabelled nodes in retraining")
+    distillation: float = _set(0.0, "what a node that only the teacher knows weighs in retraining; a label weighs 1")
     size_share: float = _set(0.35, "stored weights of the final net, as a share of a GCN with 64 hidden units")
     feature_share: float = _set(1.0, "share of the input features that the final net reads")
     size_steps: tuple[float, ...] = _set(
         (1.0, 3.0), "larger shares, each taken only where validation is significantly better for it"
     )
     edge_rules: tuple[str, ...] = _set(
-        ("hubs", "agreement", "curriculum"), "ways to rank edges for removal that compete on validation"
+        ("support", "hubs", "curriculum"), "ways to rank edges for removal that compete on validation"
     )
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
 
@@ -147,6 +150,7 @@ _POSITIVE = (
 _NOT_NEGATIVE = (
     *(
         "teachers",
+        "similar",
         "consistency",
         "distillation",
         "warmup_epochs",
@@ -231,13 +235,14 @@ BEST = {
     "clean_shares": (0.75, 0.5),
     "recipe": "auto",
     "teachers": 4,
+    "similar": 50,
     "consistency": 1.0,
     "distillation": 1.0,
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
-LARGE = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40}
-HUGE = {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "finalists": 6, "students": 2}
+LARGE = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
+HUGE = LARGE | {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "finalists": 6, "students": 2}
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:
@@ -276,7 +281,8 @@ def num_rows(settings: Gassip) -> int:
         return settings.epochs
     trials = (3 if settings.recipe == "auto" else 0) + (1 + len(settings.clean_shares) if settings.clean_shares else 0)
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
-    return settings.epochs + trials + settings.finalists + settings.students + rivals
+    outsider = int(settings.similar > 0)
+    return settings.epochs + trials + settings.finalists + outsider + settings.students + rivals
 
 
 def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:

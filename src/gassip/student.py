@@ -6,6 +6,7 @@
               curriculum   M_G of the search
               agreement    Σ_c t_ic t_jc of the teacher
               hubs         1/d_i + 1/d_j
+              support      agreement · hubs: what goes are edges across classes, at nodes with many others
               similarity   cos(x_i, x_j)
               random       the control
 
@@ -143,4 +144,5 @@ def ranking(rule: str, graph: Graph, teacher: Tensor, edge_mask: Tensor, seed: i
         draw = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(seed))
         return draw.to(graph.device)
     inverse = 1 / num_neighbours(graph).clamp_min(1).float()
-    return inverse[adjacency.row] + inverse[adjacency.col64]
+    hubs = inverse[adjacency.row] + inverse[adjacency.col64]
+    return hubs * adjacency.sampled(teacher, teacher) if rule == "support" else hubs

@@ -3,7 +3,9 @@
     recipe     the first of RECIPES, unless another validates better for the first architecture
     graph      as given, unless it validates better without its edges between the least similar nodes
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
-    t_i        mean over the best `teachers` of them of softmax z_i
+    outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
+    t_i        mean of softmax z_i over the best finalists and the outsider, or over as many finalists where they
+               validate better without it
 
 Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
 comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
@@ -30,11 +32,12 @@ from gassip.ops import MaskedGraph
 from gassip.pairs import keep_highest
 from gassip.retrain import predict, seeded, train, validate
 from gassip.settings import Gassip
-from gassip.similarity import cosine
+from gassip.similarity import cosine, joined
 from gassip.space import Architecture, Net, net_for
 
 Row = dict[str, float | str]
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
+OUTSIDER = ("GCNConv",)
 RECIPES: dict[str, dict[str, float | bool]] = {
     "strong": {"retrain_dropout": 0.8, "retrain_weight_decay": 5e-4, "batch_norm": False},
     "medium": {"retrain_dropout": 0.5, "retrain_weight_decay": 5e-5, "batch_norm": False},
@@ -52,13 +55,18 @@ class Attempt:
     first: dict[str, Tensor]  # its parameters before training
     value: float  # validation score
     right: Tensor  # which validation nodes it gets right, bool
+    share: Tensor  # [N, C] softmax z_i
 
 
 def beats(challenger: Attempt, incumbent: Attempt, sigmas: float) -> bool:
     """Whether the challenger validates better by more than chance."""
-    gained = int((challenger.right & ~incumbent.right).sum())
-    lost = int((incumbent.right & ~challenger.right).sum())
-    return challenger.value > incumbent.value and gained - lost > sigmas * (gained + lost) ** 0.5
+    return challenger.value > incumbent.value and beyond_chance(challenger.right, incumbent.right, sigmas)
+
+
+def beyond_chance(challenger: Tensor, incumbent: Tensor, sigmas: float) -> bool:
+    """McNemar's test on what each gets right, bool."""
+    gained, lost = int((challenger & ~incumbent).sum()), int((incumbent & ~challenger).sum())
+    return gained - lost > sigmas * (gained + lost) ** 0.5
 
 
 def winner(attempts: Sequence[Attempt], sigmas: float = 1.0) -> Attempt:
@@ -120,15 +128,28 @@ class Contest:
         row: Row = {"epoch": self.number, "stage": stage, "architecture": str(architecture)}
         row |= {"val_score": score, "val_loss": loss, "seconds": time.perf_counter() - began}
         self.tell(row)
-        right = (predict(net, graph).argmax(1) == graph.y)[graph.val_mask]
-        return Attempt(settings=settings, architecture=architecture, net=net, first=first, value=score, right=right)
+        share = torch.softmax(predict(net, graph), 1)
+        return Attempt(
+            settings=settings,
+            architecture=architecture,
+            net=net,
+            first=first,
+            value=score,
+            right=right(share, graph),
+            share=share,
+        )
+
+
+def right(share: Tensor, graph: Graph) -> Tensor:
+    """Which validation nodes class shares [N, C] get right."""
+    return (share.argmax(1) == graph.y)[graph.val_mask]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lesson:
     """What the teachers hand over."""
 
-    settings: Gassip  # with the recipe that was chosen
+    settings: Gassip  # with the recipe for a net that is taught
     students: list[Architecture]  # of the best finalists, in the order in which they were candidates
     share: Tensor  # [N, C] t_i
     feature_weight: Tensor  # [D] how much the teachers read of each feature
@@ -136,13 +157,7 @@ class Lesson:
 
 def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip) -> Lesson:
     """Recipe, finalists, teachers; `candidates` come in the order of what is known of them before."""
-    chosen = settings
-    if settings.recipe == "auto":
-        tried = [
-            contest.attempt(f"recipe {name}", candidates[0], with_recipe(settings, name), epochs=settings.trial_epochs)
-            for name in RECIPES
-        ]
-        chosen = winner(tried).settings
+    chosen = best_recipe(contest, candidates[0], settings)
     clean(contest, candidates[0], chosen)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
@@ -150,13 +165,25 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         seen = replace(contest.graph, train_mask=contest.graph.train_mask & ~hidden)
         finalists.append(contest.attempt("finalist", architecture, chosen, epochs=settings.retrain_epochs, graph=seen))
     ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
-    teachers = ranked[: settings.teachers]
+    teachers = with_outsider(contest, ranked[: settings.teachers], chosen)
     return Lesson(
-        settings=chosen,
+        settings=milder(chosen),
         students=[own.architecture for own in finalists if own in ranked[: settings.students]],
-        share=shares(contest.graph, finalists, teachers, parts),
+        share=shares(finalists, teachers, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in teachers]).mean(0),
     )
+
+
+def with_outsider(contest: Contest, teachers: list[Attempt], settings: Gassip) -> list[Attempt]:
+    """The teachers with the outsider in the last one's place, unless they validate better as they are."""
+    if settings.similar == 0 or len(teachers) < 2:
+        return teachers
+    shape = replace(teachers[0].architecture, ops=OUTSIDER * len(teachers[0].architecture.ops))
+    wider = joined(contest.graph, settings.similar)
+    outsider = contest.attempt("similar nodes", shape, settings, epochs=settings.retrain_epochs, graph=wider)
+    others = [*teachers[:-1], outsider]
+    before, after = (right(torch.stack([own.share for own in few]).mean(0), wider) for few in (teachers, others))
+    return teachers if beyond_chance(before, after, 1.0) else others
 
 
 def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> None:
@@ -176,16 +203,35 @@ def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> Non
         contest.keep(keeps[best])
 
 
+def best_recipe(contest: Contest, architecture: Architecture, settings: Gassip) -> Gassip:
+    """The settings with the recipe that validates best for this architecture."""
+    if settings.recipe == "given":
+        return settings
+    tried = [with_recipe(settings, name) for name in RECIPES]
+    names = [f"recipe {name}" for name in RECIPES]
+    return winner(
+        [
+            contest.attempt(name, architecture, own, epochs=settings.trial_epochs)
+            for name, own in zip(names, tried, strict=True)
+        ]
+    ).settings
+
+
+def milder(settings: Gassip) -> Gassip:
+    """For a net that is taught: with something to learn from every node, it needs no strong hand."""
+    strong = all(getattr(settings, name) == value for name, value in RECIPES["strong"].items())
+    return with_recipe(settings, "medium") if strong and settings.recipe == "auto" else settings
+
+
 def with_recipe(settings: Gassip, name: str) -> Gassip:
     return replace(settings, **RECIPES[name])  # type: ignore[arg-type]
 
 
-def shares(graph: Graph, finalists: Sequence[Attempt], teachers: Sequence[Attempt], parts: Sequence[Tensor]) -> Tensor:
+def shares(finalists: Sequence[Attempt], teachers: Sequence[Attempt], parts: Sequence[Tensor]) -> Tensor:
     """t [N, C]: the mean class shares of the teachers; of a node with a hidden label, its finalist's."""
-    mean = torch.stack([torch.softmax(predict(own.net, graph), 1) for own in teachers]).mean(0)
+    mean = torch.stack([own.share for own in teachers]).mean(0)
     for own, hidden in zip(finalists, parts, strict=True):
-        if bool(hidden.any()):
-            mean[hidden] = torch.softmax(predict(own.net, graph), 1)[hidden]
+        mean[hidden] = own.share[hidden]
     return mean
 
 
