@@ -105,6 +105,7 @@ class Gassip:
         0, "nodes with similar features that one teacher's graph joins each node to; 0: no such teacher"
     )
     students: int = _set(3, "architectures that compete on validation to be the final net")
+    peers: bool = _set(False, "nets that competed to be the final one teach it beside the teachers")
     portfolio: tuple[str, ...] = _set((), "architectures that are always finalists, operations joined by +")
     ranking: Literal["supernet", "random"] = _set("supernet", "what the other finalists are taken by; random: control")
     final_ops: str = _set("", "the final net's operations joined by +; empty: by validation")
@@ -236,6 +237,7 @@ BEST = {
     "recipe": "auto",
     "teachers": 4,
     "similar": 50,
+    "peers": True,
     "consistency": 1.0,
     "distillation": 1.0,
 }
@@ -282,7 +284,8 @@ def num_rows(settings: Gassip) -> int:
     trials = (3 if settings.recipe == "auto" else 0) + (1 + len(settings.clean_shares) if settings.clean_shares else 0)
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
     outsider = int(settings.similar > 0)
-    return settings.epochs + trials + settings.finalists + outsider + settings.students + rivals
+    students = settings.students + int(settings.peers)
+    return settings.epochs + trials + settings.finalists + outsider + students + rivals
 
 
 def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:
