@@ -117,7 +117,8 @@ def test_test_labels_change_nothing() -> None:
 
 
 def test_those_that_competed_teach_beside_the_teachers() -> None:
-    graph, rows = small(), []
+    graph = small()
+    rows: list[Row] = []
     alone = search(graph, preset("best", graph, FEW | {"peers": False}), seed=0)
     taught = search(graph, preset("best", graph, FEW), seed=0, on_epoch=rows.append)
     assert alone.teacher is not None and taught.teacher is not None

@@ -13,7 +13,7 @@
     teacher   after the architecture is chosen, half the teachers' shares and half the mean of those that competed
 
 Every choice is made by training the net that would result, taught by the teacher, and validating it; what comes first
-stays unless another is better by more than chance (1 σ), and the smaller net unless a larger one is by far (2 σ).
+stays unless another is better by more than chance.
 
 Shapes: N nodes, E directed edges, P undirected ones, C classes.
 """
@@ -63,11 +63,11 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         own = attempt("taught by peers", own.architecture.ops, edges, share, teacher)
     for name in list(keeps)[1:]:
         rival = attempt(f"edges {name}", own.architecture.ops, name, share, teacher)
-        if beats(rival, own, 1.0):
+        if beats(rival, own):
             own, edges = rival, name
     for larger in sorted(step for step in settings.size_steps if step > share):
         rival = attempt(f"size {larger:g}", own.architecture.ops, edges, larger, teacher)
-        if not beats(rival, own, 2.0):
+        if not beats(rival, own):
             break
         own = rival
     contest.keep(keeps[edges])

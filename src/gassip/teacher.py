@@ -13,7 +13,7 @@ comes from the one that has not seen its label: else the labels would speak thro
 Validation chooses everywhere, no test label is read here. A few hundred validation nodes cannot tell good nets apart,
 so what comes first stays unless another is better by more than chance: McNemar's test on the validation nodes,
 
-    b − c > σ √(b + c),   b nodes that only the challenger gets right, c only the one that stays
+    b − c > 2 √(b + c),   b nodes that only the challenger gets right, c only the one that stays
 
 Shapes: N nodes, C classes, D features.
 """
@@ -36,6 +36,7 @@ from gassip.similarity import cosine, joined
 from gassip.space import Architecture, Net, net_for
 
 Row = dict[str, float | str]
+SIGMAS = 2.0  # by how much a challenger has to be better
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 OUTSIDER = ("GCNConv",)
 RECIPES: dict[str, dict[str, float | bool]] = {
@@ -58,22 +59,22 @@ class Attempt:
     share: Tensor  # [N, C] softmax z_i
 
 
-def beats(challenger: Attempt, incumbent: Attempt, sigmas: float) -> bool:
+def beats(challenger: Attempt, incumbent: Attempt, sigmas: float = SIGMAS) -> bool:
     """Whether the challenger validates better by more than chance."""
     return challenger.value > incumbent.value and beyond_chance(challenger.right, incumbent.right, sigmas)
 
 
-def beyond_chance(challenger: Tensor, incumbent: Tensor, sigmas: float) -> bool:
+def beyond_chance(challenger: Tensor, incumbent: Tensor, sigmas: float = SIGMAS) -> bool:
     """McNemar's test on what each gets right, bool."""
     gained, lost = int((challenger & ~incumbent).sum()), int((incumbent & ~challenger).sum())
     return gained - lost > sigmas * (gained + lost) ** 0.5
 
 
-def winner(attempts: Sequence[Attempt], sigmas: float = 1.0) -> Attempt:
+def winner(attempts: Sequence[Attempt]) -> Attempt:
     """The first, unless a later one beats it."""
     stays = attempts[0]
     for challenger in attempts[1:]:
-        stays = challenger if beats(challenger, stays, sigmas) else stays
+        stays = challenger if beats(challenger, stays) else stays
     return stays
 
 
@@ -183,7 +184,7 @@ def with_outsider(contest: Contest, teachers: list[Attempt], settings: Gassip) -
     outsider = contest.attempt("similar nodes", shape, settings, epochs=settings.retrain_epochs, graph=wider)
     others = [*teachers[:-1], outsider]
     before, after = (right(torch.stack([own.share for own in few]).mean(0), wider) for few in (teachers, others))
-    return teachers if beyond_chance(before, after, 1.0) else others
+    return teachers if beyond_chance(before, after) else others
 
 
 def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> None:
@@ -199,7 +200,7 @@ def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> Non
         for name, graph in zip(names, graphs, strict=True)
     ]
     best = max(range(len(keeps)), key=lambda k: tried[k + 1].value)
-    if beats(tried[best + 1], tried[0], 2.0):
+    if beats(tried[best + 1], tried[0]):
         contest.keep(keeps[best])
 
 
