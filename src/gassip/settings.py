@@ -248,8 +248,12 @@ HUGE = LARGE | {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "finali
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:
-    """What `best` takes from the graph itself: its size, whether its features are sparse, how many labels there are."""
+    """What `best` takes from the graph itself: its size, whether its features are words, how many labels there are."""
+    from gassip.similarity import is_bag  # needs torch
+
     own: dict[str, Any] = {}
+    if not (graph.has_sparse_features and is_bag(graph.x)):
+        own["similar"] = 0
     if graph.num_nodes >= LARGE_FROM:
         own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
     if graph.has_sparse_features:
