@@ -59,6 +59,14 @@ def test_the_joined_graph_weighs_similar_nodes_twice_as_much_as_its_own_edges(pa
     assert (key.diff() > 0).all()  # sorted by receiver, as every graph
 
 
+def test_joining_leaves_the_features_as_they_are() -> None:
+    graph = random_graph(1, sparse=True)
+    assert isinstance(graph.x, Csr) and graph.x.value is not None
+    bag = replace(graph, x=graph.x.with_value(torch.full_like(graph.x.value, 0.25)))
+    joined(bag, 3)
+    assert isinstance(bag.x, Csr) and bag.x.value is not None and set(bag.x.value.tolist()) == {0.25}
+
+
 def test_graphs_without_features_or_edges_are_joined_too() -> None:
     graph = random_graph(1)
     blank = replace(graph, x=torch.zeros(graph.num_nodes, 3))

@@ -146,3 +146,10 @@ def test_transform_dense_and_sparse_agree() -> None:
     torch.testing.assert_close(
         transform(matrix, weight), transform(torch.from_numpy(matrix.to_scipy().toarray()), weight)
     )
+
+
+def test_a_scipy_copy_shares_nothing_with_its_original() -> None:
+    own = Csr.from_scipy(sp.csr_array(np.eye(3, dtype=np.float32)))
+    copy = own.to_scipy()
+    copy.data[:] = 5
+    assert own.value is not None and own.value.tolist() == [1.0, 1.0, 1.0]

@@ -55,7 +55,7 @@ class Csr:
         """A scipy copy; a pattern without values becomes a matrix of ones."""
         value = torch.ones(self.nnz) if self.value is None else self.value
         arrays = (value.cpu().numpy(), self.col.cpu().numpy(), self.rowptr.cpu().numpy())
-        return sp.csr_array(arrays, shape=self.shape)
+        return sp.csr_array(arrays, shape=self.shape, copy=True)  # else it would share memory with the tensors
 
     def to(self, device: torch.device | str) -> "Csr":
         value = None if self.value is None else self.value.to(device)
