@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse as sp
 
 import gassip.settings
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.ops import OPERATIONS
 from gassip.settings import ALL_OPS, MORE_OPS, Gassip, preset, read_settings, with_overrides
+from gassip.sparse import Csr
 
 SOURCE = Path(gassip.settings.__file__).parent
 
@@ -130,6 +132,28 @@ def test_preset_follows_the_size(nodes: int, layers: int, wide: bool) -> None:
     assert found.layers == layers
     assert found.batch_norm is not wide
     assert ("SAGEConv" in found.ops) is wide and len(found.ops) == (5 if wide else 4)
+
+
+def words(nodes: int, labelled: float) -> Graph:
+    """A ring whose nodes have one word of forty each."""
+    x = sp.csr_array((np.ones(nodes), (np.arange(nodes), np.arange(nodes) % 40)))
+    train = np.arange(nodes) < labelled * nodes
+    index = np.stack([np.arange(nodes), np.roll(np.arange(nodes), 1)])
+    masks = (train, ~train & (np.arange(nodes) % 2 == 0), ~train & (np.arange(nodes) % 2 == 1))
+    return Graph.build(x, index, np.arange(nodes) % 2, masks=masks, undirected=True)
+
+
+def test_what_best_takes_from_the_graph() -> None:
+    few = preset("best", words(80, 0.05))
+    assert (few.similar, few.consistency, few.feature_share, few.epochs) == (50, 1.0, 0.5, 100)
+    assert preset("best", words(80, 0.5)).consistency == 0.0  # with many labels, nothing to agree on
+    dense = preset("best", ring(40))
+    assert (dense.similar, dense.feature_share) == (0, 1.0)
+    pair = words(80, 0.05)
+    mixed = replace(pair, x=Csr.from_scipy(sp.csr_array(pair.x.to_scipy() + sp.eye_array(80, 40, k=1) * 0.5)))  # type: ignore[union-attr]
+    assert preset("best", mixed).similar == 0  # sparse numbers, but no words
+    assert preset("best", words(30_000, 0.5)).similar == 0 and preset("best", words(30_000, 0.5)).epochs == 40
+    assert preset("best", words(100_000, 0.5)).epochs == 20
 
 
 def test_overrides_win_over_the_preset() -> None:
