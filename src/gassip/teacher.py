@@ -13,7 +13,9 @@ comes from the one that has not seen its label: else the labels would speak thro
 Validation chooses everywhere, no test label is read here. A few hundred validation nodes cannot tell good nets apart,
 so what comes first stays unless another is better by more than chance: McNemar's test on the validation nodes,
 
-    b − c > 2 √(b + c),   b nodes that only the challenger gets right, c only the one that stays
+    b − c > σ √(b + c),   b nodes that only the challenger gets right, c only the one that stays
+
+with σ = 2, and 1 in the trials of recipes and graphs.
 
 Shapes: N nodes, C classes, D features.
 """
@@ -37,6 +39,7 @@ from gassip.space import Architecture, Net, net_for
 
 Row = dict[str, float | str]
 SIGMAS = 2.0  # by how much a challenger has to be better
+TRIAL_SIGMAS = 1.0  # where one net is tried in several ways, and the first is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 OUTSIDER = ("GCNConv",)
 RECIPES: dict[str, dict[str, float | bool]] = {
@@ -70,11 +73,11 @@ def beyond_chance(challenger: Tensor, incumbent: Tensor, sigmas: float = SIGMAS)
     return gained - lost > sigmas * (gained + lost) ** 0.5
 
 
-def winner(attempts: Sequence[Attempt]) -> Attempt:
+def winner(attempts: Sequence[Attempt], sigmas: float = SIGMAS) -> Attempt:
     """The first, unless a later one beats it."""
     stays = attempts[0]
     for challenger in attempts[1:]:
-        stays = challenger if beats(challenger, stays) else stays
+        stays = challenger if beats(challenger, stays, sigmas) else stays
     return stays
 
 
@@ -200,7 +203,7 @@ def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> Non
         for name, graph in zip(names, graphs, strict=True)
     ]
     best = max(range(len(keeps)), key=lambda k: tried[k + 1].value)
-    if beats(tried[best + 1], tried[0]):
+    if beats(tried[best + 1], tried[0], TRIAL_SIGMAS):
         contest.keep(keeps[best])
 
 
@@ -214,7 +217,8 @@ def best_recipe(contest: Contest, architecture: Architecture, settings: Gassip) 
         [
             contest.attempt(name, architecture, own, epochs=settings.trial_epochs)
             for name, own in zip(names, tried, strict=True)
-        ]
+        ],
+        TRIAL_SIGMAS,
     ).settings
 
 
