@@ -73,7 +73,7 @@ def many_seeds(name: str) -> bool:
             "single": lambda: solve(graph, lambda: method.net(graph), seed=0, **options),  # type: ignore[arg-type]
             "many": lambda: solve_many(graph, lambda: method.net(graph), seeds=range(COPIES), **options),  # type: ignore[arg-type]
         },
-        repeats=3,
+        repeats=7,
         warmup=0,
     )
     ratio = COPIES * spans["single"] / spans["many"]

@@ -198,9 +198,9 @@ def test_drop_keeps_its_share_and_the_mean(p: float) -> None:
     torch.manual_seed(0)
     out = drop(torch.ones(400, 251), p)
     assert isinstance(out, Tensor)
-    kept = out > 0
+    kept, rounded = out > 0, round(256 * p) / 256
     assert kept.float().mean() == pytest.approx(1 - p, abs=0.006)  # five deviations of 100,400 draws at most: .008
-    torch.testing.assert_close(out[kept].unique(), torch.tensor([1 / (1 - p)]), atol=1e-4, rtol=1e-4)
+    assert out[kept].unique().tolist() == pytest.approx([1 / (1 - rounded)])
     assert out.mean() == pytest.approx(1.0, abs=0.04)
 
 
@@ -209,7 +209,7 @@ def test_drop_draws_entries_independently() -> None:
     out = drop(torch.ones(100_000), 0.5)
     assert isinstance(out, Tensor)
     kept = (out > 0).float()
-    for lag in (1, 2, 3, 4, 5):  # four draws share one random number
+    for lag in range(1, 10):  # eight draws share one random number
         assert (kept[lag:] * kept[:-lag]).mean() == pytest.approx(0.25, abs=0.008)
 
 

@@ -34,7 +34,7 @@ from gassip.lessons import lesson, supervised
 from gassip.metrics import Metric, score
 from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
 from gassip.retrain import Found, Solution, conclude, found_net, retrain, seeded, solve, sparser
-from gassip.space import Model, Net, kept, words
+from gassip.space import Model, Net, kept, passing, words
 from gassip.sparse import Csr, multiply, product, segment_sum
 
 Ints = npt.NDArray[np.int64]
@@ -230,12 +230,6 @@ class Entries:
         return Entries(rowptr=torch.from_numpy(rowptr), col=torch.from_numpy(col), value=torch.from_numpy(value))
 
 
-def _passing(p: float) -> tuple[int, float]:
-    """The least 16-bit number that `space.kept` lets pass, and what it multiplies by."""
-    steps = min(round(p * 65536), 65535)
-    return steps - 32768, 65536 / (65536 - steps)
-
-
 def both_ways(matrix: Csr) -> tuple[Entries, Entries]:
     """S and Sᵀ."""
     assert matrix.value is not None
@@ -260,7 +254,7 @@ class Sparse:
 
     def dropped(self, bits: Tensor, p: float) -> Entries:
         """The entries that `space.kept` keeps under these random numbers, one per entry of X."""
-        least, scale = _passing(p)
+        least, scale = passing(p)
         return self.rows.among((bits.numpy() >= least).take(self.entries), scale)
 
 
@@ -378,14 +372,14 @@ class Copies:
         return x.rows if p == 0.0 else x.dropped(self._draw(self.x.nnz, self.generators[r]), p)
 
     def _draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """16-bit random numbers; the next call writes over them, [count]."""
+        """8-bit random numbers; the next call writes over them, [count]."""
         if self._pool.numel() < words(count):
             self._pool = torch.empty(words(count), dtype=torch.int64)
-        return self._pool[: words(count)].random_(-(2**63), None, generator=generator).view(torch.int16)[:count]
+        return self._pool[: words(count)].random_(-(2**63), None, generator=generator).view(torch.int8)[:count]
 
     def bits(self, width: int, nodes: Tensor) -> Tensor:
         """What a single run draws for its [N, width] values, for these nodes only, [R, n, width]."""
-        bits = torch.empty(self.count, nodes.numel(), width, dtype=torch.int16)
+        bits = torch.empty(self.count, nodes.numel(), width, dtype=torch.int8)
         for own, generator in zip(bits, self.generators, strict=True):
             drawn = self._draw(self.graph.num_nodes * width, generator).view(-1, width)
             torch.index_select(drawn, 0, nodes, out=own)
@@ -654,7 +648,7 @@ class _DroppedRelu(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, h: Tensor, bits: Tensor, p: float) -> Tensor:
-        ctx.scale = _passing(p)[1]  # type: ignore[attr-defined]
+        ctx.scale = passing(p)[1]  # type: ignore[attr-defined]
         out = kept(bits, p, h.dtype).mul_(h).clamp_min_(0.0)
         ctx.save_for_backward(out)
         return out

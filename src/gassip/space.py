@@ -247,7 +247,7 @@ class Net(Model):
 def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
     """Dropout; of a sparse matrix only the stored values, which is the same (a zero stays zero).
 
-    By hand: four 16-bit comparisons per 64-bit random number take a third of the time of `F.dropout` on a CPU.
+    By hand: eight 8-bit comparisons per 64-bit random number take a fifth of the time of `F.dropout` on a CPU.
     """
     if p == 0.0:
         return x
@@ -260,20 +260,26 @@ def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
 def _kept(like: Tensor, p: float) -> Tensor:
     """1 / (1 - p) with probability 1 - p, else 0, of the shape of `like`."""
     bits = torch.empty(words(like.numel()), dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    return kept(bits.view(torch.int16)[: like.numel()].view(like.shape), p, like.dtype)
+    return kept(bits.view(torch.int8)[: like.numel()].view(like.shape), p, like.dtype)
 
 
 def words(count: int) -> int:
     """How many 64-bit random numbers the dropout of `count` values takes."""
-    return (count + 3) // 4
+    return (count + 7) // 8
 
 
 def kept(bits: Tensor, p: float, dtype: torch.dtype) -> Tensor:
-    """Random 16-bit numbers -> 1 / (1 - p) with probability 1 - p, else 0; p is rounded to 1 / 65536."""
-    steps = min(round(p * 65536), 65535)
+    """Random 8-bit numbers -> 1 / (1 - p) with probability 1 - p, else 0; p is rounded to 1 / 256."""
+    least, scale = passing(p)
     # straight into numbers: torch's way to bool and back takes ten times as long
-    passed = torch.ge(bits, steps - 32768, out=torch.empty(bits.shape, dtype=dtype, device=bits.device))
-    return passed.mul_(65536 / (65536 - steps))
+    passed = torch.ge(bits, least, out=torch.empty(bits.shape, dtype=dtype, device=bits.device))
+    return passed.mul_(scale)
+
+
+def passing(p: float) -> tuple[int, float]:
+    """The least 8-bit number that `kept` lets pass, and what it multiplies by: 1 / (1 - p) of the rounded p."""
+    steps = min(round(p * 256), 255)
+    return steps - 128, 256 / (256 - steps)
 
 
 def net_for(graph: Graph, architecture: Architecture, dropout: float = 0.0, feature_index: Tensor | None = None) -> Net:
