@@ -495,3 +495,13 @@ def test_wrong_usage_and_an_out_that_exists_end_with_status_2(
     assert len(capsys.readouterr().err.splitlines()) == 3
     with pytest.raises(GassipError, match="precision must be one of"):
         load(saved, precision="int4")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("most", [1, 5, 13, 2**18])
+def test_a_product_by_parts_is_the_product(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(light, "UNSHARED", most)
+    rng = np.random.default_rng(0)
+    left, right = rng.random((7, 3), dtype=np.float32), rng.random((3, 2), dtype=np.float32)
+    out = np.full((7, 2), np.nan, dtype=np.float32)
+    assert light.multiplied(left, right, out) is out
+    np.testing.assert_allclose(out, left @ right, rtol=1e-6)

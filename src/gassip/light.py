@@ -38,6 +38,7 @@ EPSILON = 1e-5  # of batch norm, torch's
 SAFE = (1e-20, 1e20)  # sums between these have lost nothing to underflow or overflow
 LANES = 4  # floats of a vector register, as scipy is compiled; a width that is no multiple costs up to a third more
 NARROW = 16  # width up to which one pass over both products of an operation pays
+UNSHARED = 2**18  # multiply-adds up to which BLAS keeps to the thread that calls it
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -296,6 +297,17 @@ def _reach(matrix: sp.csr_array, nodes: Array, steps: int) -> tuple[sp.csr_array
     return sp.csr_array((part.data, part.indices, indptr), shape=shape), all_of_them
 
 
+def multiplied(left: Array, right: Array, out: Array) -> Array:
+    """left·right into `out`, so many rows at a time that BLAS does not share them among threads.
+
+    These products are tall and narrow: waking a thread takes longer than it saves, most of all beside another library's.
+    """
+    rows = max(1, UNSHARED // max(1, right.size))
+    for start in range(0, left.shape[0], rows):
+        np.matmul(left[start : start + rows], right, out=out[start : start + rows])
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class Sums:
     """Products, and where they are written."""
@@ -311,13 +323,13 @@ class Sums:
         elif isinstance(left, sp.csr_array):
             out += left @ right
         else:
-            out += np.matmul(left, right, out=self.room("addend", *out.shape))
+            out += multiplied(left, right, self.room("addend", *out.shape))
 
     def product(self, left: Table, right: Array, name: str = "product") -> Array:
         """left·right, [rows of left, columns of right]."""
         out = self.room(name, left.shape[0], right.shape[1])
         if not isinstance(left, sp.csr_array):
-            return np.matmul(left, right, out=out)
+            return multiplied(left, right, out)
         out.fill(0)
         self.accumulate(out, left, right)
         return out
