@@ -300,7 +300,7 @@ def _reach(matrix: sp.csr_array, nodes: Array, steps: int) -> tuple[sp.csr_array
 def multiplied(left: Array, right: Array, out: Array) -> Array:
     """left·right into `out`, so many rows at a time that BLAS does not share them among threads.
 
-    These products are tall and narrow: waking a thread takes longer than it saves, most of all beside another library's.
+    These are tall and narrow: waking a thread takes longer than it saves, most of all beside another library's.
     """
     rows = max(1, UNSHARED // max(1, right.size))
     for start in range(0, left.shape[0], rows):
