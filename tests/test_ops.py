@@ -115,6 +115,19 @@ def test_personalised_pagerank_equals_pyg(make_graph: Callable[..., Graph], op: 
 
 
 @pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize(("op", "hops"), [("Hops4", 4), ("Hops2", 2)])
+def test_the_mean_over_hops_equals_its_sum(
+    make_graph: Callable[..., Graph], op: str, hops: int, undirected: bool
+) -> None:
+    graph = make_graph(seed=3, undirected=undirected)
+    masked = MaskedGraph.of(graph, torch.rand(graph.num_edges))
+    step = apply("GCNConv", masked, [torch.eye(graph.num_nodes)])  # the matrix of GCNConv itself
+    product = torch.randn(graph.num_nodes, 4)
+    expected = sum(torch.linalg.matrix_power(step, k) @ product for k in range(hops + 1)) / (hops + 1)
+    torch.testing.assert_close(apply(op, masked, [product]), expected)
+
+
+@pytest.mark.parametrize("undirected", [True, False])
 @pytest.mark.parametrize(
     ("op", "heads"), [("GCNConv", 1), ("GATConv", 1), ("GATConv", 4), ("SAGEConv", 1), ("ArmaConv", 1)]
 )

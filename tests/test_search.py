@@ -12,8 +12,18 @@ from gassip import curriculum
 from gassip.graph import Graph
 from gassip.ops import MaskedGraph
 from gassip.retrain import Found, retrain, seeded, sparser
-from gassip.search import Row, State, difficulty_weights, induce, search, step_alpha, step_structure, step_weights
-from gassip.settings import ALL_OPS, Gassip
+from gassip.search import (
+    Row,
+    State,
+    candidates,
+    difficulty_weights,
+    induce,
+    search,
+    step_alpha,
+    step_structure,
+    step_weights,
+)
+from gassip.settings import ALL_OPS, MORE_OPS, Gassip
 from gassip.space import Architecture, Layer, Net
 from gassip.supernet import Supernet, top_paths
 
@@ -623,6 +633,14 @@ def test_retraining_takes_every_parameter_over(graph: Graph, retrain_start: str,
     keep = {f"layers.{number}.weight": k for number, k in enumerate(found.weight_keep)}
     for name, parameter in net.named_parameters():
         assert torch.equal(parameter, named[name] * keep.get(name, torch.tensor(True)))
+
+
+def test_finalists_are_the_portfolio_and_what_ranks_highest(graph: Graph) -> None:
+    own = replace(QUICK, ops=MORE_OPS, portfolio=("Hops4+Linear", "GCNConv+GCNConv"), finalists=4)
+    all_of_them = [found.ops for found in candidates(start(graph, own), "accuracy")]
+    assert all_of_them[:2] == [("Hops4", "Linear"), ("GCNConv", "GCNConv")] and len(set(all_of_them)) == 4
+    fewer = replace(own, ops=("GCNConv", "Linear"))  # what the user left out stays out
+    assert candidates(start(graph, fewer), "accuracy")[0].ops == ("GCNConv", "GCNConv")
 
 
 def test_the_most_probable_architecture_is_induced(graph: Graph) -> None:

@@ -12,14 +12,14 @@ import gassip.settings
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.ops import OPERATIONS
-from gassip.settings import ALL_OPS, MORE_OPS, Gassip, preset, read_settings, with_overrides
+from gassip.settings import ALL_OPS, MORE_OPS, NET_OPS, Gassip, preset, read_settings, with_overrides
 from gassip.sparse import Csr
 
 SOURCE = Path(gassip.settings.__file__).parent
 
 
 def test_the_names_of_operations_are_those_of_ops() -> None:
-    assert list(MORE_OPS) == list(OPERATIONS) and MORE_OPS[:5] == ALL_OPS
+    assert list(NET_OPS) == list(OPERATIONS) and NET_OPS[:7] == MORE_OPS and MORE_OPS[:5] == ALL_OPS
 
 
 def ring(nodes: int) -> Graph:
@@ -146,9 +146,11 @@ def words(nodes: int, labelled: float) -> Graph:
 def test_what_best_takes_from_the_graph() -> None:
     few = preset("best", words(80, 0.05))
     assert (few.similar, few.consistency, few.feature_share, few.epochs) == (50, 1.0, 0.5, 100)
-    assert preset("best", words(80, 0.5)).consistency == 0.0  # with many labels, nothing to agree on
+    assert "Hops4+Linear" in few.portfolio
+    many = preset("best", words(80, 0.5))
+    assert many.consistency == 0.0 and "Hops4+Linear" not in many.portfolio  # with many labels, nothing to agree on
     dense = preset("best", ring(40))
-    assert (dense.similar, dense.feature_share) == (0, 1.0)
+    assert (dense.similar, dense.feature_share) == (0, 1.0) and "Hops4+Linear" not in dense.portfolio
     pair = words(80, 0.05)
     mixed = replace(pair, x=Csr.from_scipy(sp.csr_array(pair.x.to_scipy() + sp.eye_array(80, 40, k=1) * 0.5)))  # type: ignore[union-attr]
     assert preset("best", mixed).similar == 0  # sparse numbers, but no words

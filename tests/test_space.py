@@ -193,6 +193,17 @@ def test_dropout_only_in_training(graph: Graph) -> None:
     assert torch.equal(net.run(graph.x, masked), net.run(graph.x, masked))
 
 
+def test_a_mean_over_hops_drops_whole_nodes_in_training(graph: Graph) -> None:
+    """With one linear layer behind it and no edges, a dropped node shows in all of its outputs at once."""
+    bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool))
+    net, masked = net_for(bare, Architecture(ops=("Hops2",), hidden=()), dropout=1e-9), MaskedGraph.of(bare)
+    whole = net.eval().run(bare.x, masked)
+    torch.manual_seed(0)
+    ratio = (net.train().run(bare.x, masked) / whole).detach().round(decimals=4)
+    assert set(ratio.flatten().tolist()) == {0.0, 2.0}
+    assert torch.equal(ratio, ratio[:, :1].expand_as(ratio))
+
+
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
 def test_drop_keeps_its_share_and_the_mean(p: float) -> None:
     torch.manual_seed(0)

@@ -14,6 +14,7 @@ from gassip.teacher import (
     Row,
     beats,
     clean,
+    gentler,
     hidden_parts,
     milder,
     shares,
@@ -119,6 +120,14 @@ def test_a_recipe_is_what_it_says() -> None:
     assert (own.retrain_dropout, own.retrain_weight_decay, own.batch_norm) == (0.2, 5e-5, True)
     net = contest().attempt("", SHAPES[0], own, epochs=1).net
     assert net.dropout == 0.2 and len(net.norms) == 1
+
+
+def test_a_net_that_drops_nodes_drops_fewer_entries() -> None:
+    strong, medium = (with_recipe(Gassip(), name) for name in ("strong", "medium"))
+    over_hops = Architecture(ops=("Hops4", "Linear"), hidden=(6,))
+    assert gentler(strong, over_hops).retrain_dropout == 0.5
+    assert gentler(replace(medium, retrain_dropout=0.2), over_hops).retrain_dropout == 0.2
+    assert gentler(strong, SHAPES[0]) is strong
 
 
 def test_a_taught_net_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool() -> None:

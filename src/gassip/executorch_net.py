@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gassip.grouped import groups, logs
 from gassip.light import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.runtime import Model
-from gassip.store import PAGERANK
+from gassip.store import STEPS
 
 
 class Grouped(nn.Module):
@@ -76,7 +76,7 @@ class Plain(nn.Module):
     def __init__(self, layer: Layer, grouped: Grouped | None) -> None:
         super().__init__()
         self.grouped, self.two = grouped, len(layer.weights) == 2
-        self.steps, self.teleport = PAGERANK.get(layer.op, (0, 0.0))
+        self.steps, _, self.back, self.start = STEPS.get(layer.op, (0, 0.0, 0.0, 0.0))
         self.heads = 0 if layer.attention is None else layer.attention.shape[1]
         self.narrow_first = layer.weights[0].shape[0] < layer.weights[0].shape[1]
         tensors = {"bias": layer.bias, "attention": layer.attention, "scale": layer.scale, "shift": layer.shift}
@@ -99,11 +99,11 @@ class Plain(nn.Module):
         return self._passed_on(h) @ self.weight0 if self.narrow_first else self._passed_on(h @ self.weight0)
 
     def _passed_on(self, h: Tensor) -> Tensor:
-        """A·h, or as many steps of PageRank as the operation has."""
+        """A·h, or as many steps as the operation has."""
         assert self.grouped is not None
         if not self.steps:
             return self.grouped.total(h)
-        back, z = self.teleport * h, h
+        back, z = self.back * h, self.start * h
         for _ in range(self.steps):
             z = back + self.grouped.total(z)
         return z

@@ -6,7 +6,7 @@
     A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ... (`interleaved`)
     (H s + 1 t) W = [H 1] [s W; t W]: a column of ones carries the norm's shift through the weights (`filled`)
     exp LeakyReLU(s + t) = max(eˢ eᵗ, e^{.2 s} e^{.2 t}): exponentials of nodes, none of edges (`growth`)
-    field of a set S of nodes:   S_L = S,   S_{l-1} = S_l ∪ senders to S_l   (K times for K steps of PageRank)
+    field of a set S of nodes:   S_L = S,   S_{l-1} = S_l ∪ senders to S_l   (K times for K steps)
 
 Widths are filled up to whole vector registers, and a full pass writes into the arrays of the one before (`Scratch`):
 memory that is new costs more in page faults than the sums done in it. X and A are CSR, A normalised once per graph; a
@@ -30,7 +30,7 @@ except ImportError:
     csr_matvecs = None
 
 from gassip.errors import GassipError
-from gassip.store import MATRICES, PAGERANK, Tensors
+from gassip.store import MATRICES, STEPS, Tensors
 from gassip.tables import Array, Table, canonical, row_sums, scaled, take
 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
@@ -192,15 +192,15 @@ class Inputs:
                 return self.mean
             case "GATConv":
                 return self.looped
-            case _ if op in PAGERANK:
-                return self.pagerank[op]
+            case _ if op in STEPS:
+                return self.again[op]
         return None
 
     @cached_property
-    def pagerank(self) -> dict[str, sp.csr_array]:
-        """(1 - t) times the matrix of GCNConv, by operation."""
+    def again(self) -> dict[str, sp.csr_array]:
+        """a times the matrix of GCNConv, by operation."""
         gcn = self.gcn
-        made = {op: (np.float32(1 - t) * gcn.data, gcn.indices, gcn.indptr) for op, (_, t) in PAGERANK.items()}
+        made = {op: (np.float32(a) * gcn.data, gcn.indices, gcn.indptr) for op, (_, a, _, _) in STEPS.items()}
         return {op: sp.csr_array(parts, shape=gcn.shape) for op, parts in made.items()}
 
     @cached_property
@@ -264,8 +264,8 @@ def field(inputs: Inputs, ops: Sequence[str], nodes: Array) -> tuple[Array, list
         if matrix is None:
             steps.append(Step(None, slice(None)))
             continue
-        far = op in PAGERANK
-        local, senders = _reach(matrix, nodes, PAGERANK[op][0]) if far else _received(matrix, nodes)
+        far = op in STEPS
+        local, senders = _reach(matrix, nodes, STEPS[op][0]) if far else _received(matrix, nodes)
         steps.append(Step(local, np.searchsorted(senders, nodes)))
         nodes = senders
     return nodes, steps[::-1]
@@ -354,10 +354,10 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
         sums.accumulate(out, h, layer.weights[0])
     elif layer.attention is not None:
         attend(out, layer, sums.product(h, layer.weights[0]), step, sums)
-    elif layer.op in PAGERANK and layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
-        sums.accumulate(out, personalised(layer.op, h, matrix, sums)[own], layer.weights[0])
-    elif layer.op in PAGERANK:
-        out += personalised(layer.op, sums.product(h, layer.weights[0]), matrix, sums)[own]
+    elif layer.op in STEPS and layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
+        sums.accumulate(out, passed_on(layer.op, h, matrix, sums)[own], layer.weights[0])
+    elif layer.op in STEPS:
+        out += passed_on(layer.op, sums.product(h, layer.weights[0]), matrix, sums)[own]
     elif layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
         sums.accumulate(out, sums.product(matrix, h), layer.weights[0])
     else:
@@ -365,13 +365,13 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
     return out
 
 
-def personalised(op: str, start: Array, matrix: sp.csr_array, sums: Sums) -> Array:
-    """Z_K of Z_0 = P, Z_{k+1} = (1 - t) Â Z_k + t P; the matrix is (1 - t) Â."""
-    steps, teleport = PAGERANK[op]
-    back = np.multiply(start, np.float32(teleport), out=sums.room("back", *start.shape))
-    z = start
+def passed_on(op: str, products: Array, matrix: sp.csr_array, sums: Sums) -> Array:
+    """Z_K of Z_0 = s P, Z_{k+1} = a Â Z_k + b P; the matrix is a Â."""
+    steps, _, b, s = STEPS[op]
+    back = np.multiply(products, np.float32(b), out=sums.room("back", *products.shape))
+    z = back if s == b else products if s == 1 else products * np.float32(s)
     for k in range(steps):
-        following = sums.room(f"z{k % 2}", *start.shape)
+        following = sums.room(f"z{k % 2}", *products.shape)
         following[:] = back
         sums.accumulate(following, matrix, z)
         z = following

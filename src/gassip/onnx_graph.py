@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from gassip.grouped import ABSENT, groups, logs
 from gassip.light import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.runtime import Model
-from gassip.store import PAGERANK
+from gassip.store import STEPS
 
 OPSET = 18  # the first with ScatterElements(max)
 
@@ -171,11 +171,11 @@ def _fixed_layer(build: Builder, layer: Layer, h: str, grouped: Grouped | None) 
 
 
 def _passed_on(build: Builder, op: str, h: str, total: Callable[[str], str]) -> str:
-    """A·h, or as many steps of PageRank as the operation has; `total` multiplies by the operation's matrix."""
-    if op not in PAGERANK:
+    """A·h, or as many steps as the operation has; `total` multiplies by the operation's matrix."""
+    if op not in STEPS:
         return total(h)
-    steps, teleport = PAGERANK[op]
-    back, z = build.add("Mul", h, build.number(teleport)), h
+    steps, _, back_share, start_share = STEPS[op]
+    back, z = (build.add("Mul", h, build.number(share)) for share in (back_share, start_share))
     for _ in range(steps):
         z = build.add("Add", back, total(z))
     return z
@@ -251,8 +251,8 @@ def _dynamic_layer(build: Builder, layer: Layer, h: str, graph: Edges) -> str:
         case "GATConv":
             heads = _heads(build, layer, products[0])
             out = _side_by_side(build, [_scattered_attention(build, graph, *head) for head in heads])
-        case op if op in PAGERANK:
-            out = _passed_on(build, op, products[0], _with_loops(build, graph, 1 - PAGERANK[op][1]))
+        case op if op in STEPS:
+            out = _passed_on(build, op, products[0], _with_loops(build, graph, STEPS[op][1]))
         case _:
             out = products[0]
     return build.add("Add", out, build.constant(layer.bias))

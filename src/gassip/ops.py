@@ -8,11 +8,12 @@ With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i:
     GATConv    y_i = Σ_{j ∈ N_i ∪ i} a_ij P_j,   a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i),   m_ii = 1
     Linear     y_i = P_i
     APPNP10, APPNP5   Z_0 = P,   Z_{k+1} = (1 − t) Â Z_k + t P,   y = Z_K      Â of GCNConv; K, t = 10, .1 and 5, .3
+    Hops4, Hops2      y = (P + Â P + ... + Â^K P) / (K + 1);   in training half of the rows of P are dropped
 
-and a bias each. The first five are the paper's; the last two, personalised PageRank at a long and a short reach
-(Gasteiger et al., ICLR 2019), are for the preset `best`. PyG's own GATConv and SAGEConv cannot take the
-mask: a weight of 0 leaves the edge in the softmax and in the mean. ARMA's inner ReLU is the
-network's own, one line later.
+and a bias each. The first five are the paper's; the others are for the preset `best`: personalised PageRank at a long
+and a short reach (Gasteiger et al., ICLR 2019), means over hops (GRAND: Feng et al., NeurIPS 2020). PyG's own GATConv
+and SAGEConv cannot take the mask: a weight of 0 leaves the edge in the softmax and in the mean. ARMA's inner ReLU is
+the network's own, one line later.
 
 Shapes: N nodes, E directed edges, F width of the output, H heads.
 """
@@ -27,6 +28,7 @@ from torch.nn import functional as F
 
 from gassip.graph import Graph
 from gassip.sparse import Csr, multiply, segment_sum
+from gassip.store import STEPS
 
 NEGATIVE_SLOPE = 0.2
 
@@ -116,13 +118,12 @@ def attention_shares(graph: MaskedGraph, sender: Tensor, receiver: Tensor) -> tu
     return grown / graph.at_receiver(total), self_grown / total
 
 
-def appnp(
-    graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None, *, steps: int, teleport: float
-) -> Tensor:
-    start = z = products[0]
-    back = teleport * start
+def passed_on(graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None, *, op: str) -> Tensor:
+    """Z_K of Z_0 = s P, Z_{k+1} = a Â Z_k + b P."""
+    steps, a, b, s = STEPS[op]
+    back, z = b * products[0], s * products[0]
     for _ in range(steps):
-        z = torch.add(back, gcn(graph, (z,), None), alpha=1 - teleport)
+        z = torch.add(back, gcn(graph, (z,), None), alpha=a)
     return z
 
 
@@ -133,12 +134,8 @@ class Operation:
     matrices: int
     propagate: Callable[[MaskedGraph, Sequence[Tensor], Tensor | None], Tensor]
     attention: bool = False
-    steps: int = 0  # of personalised PageRank
-    teleport: float = 0.0
-
-
-def personalised(steps: int, teleport: float) -> Operation:
-    return Operation(1, partial(appnp, steps=steps, teleport=teleport), steps=steps, teleport=teleport)
+    steps: int = 1
+    node_dropout: float = 0.0  # share of the rows of P that a net with dropout drops besides
 
 
 OPERATIONS = {
@@ -147,6 +144,8 @@ OPERATIONS = {
     "SAGEConv": Operation(2, sage),
     "ArmaConv": Operation(2, arma),
     "Linear": Operation(1, linear),
-    "APPNP10": personalised(10, 0.1),
-    "APPNP5": personalised(5, 0.3),
+}
+OPERATIONS |= {
+    op: Operation(1, partial(passed_on, op=op), steps=STEPS[op][0], node_dropout=0.5 if op.startswith("Hops") else 0.0)
+    for op in STEPS
 }

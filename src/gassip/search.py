@@ -22,7 +22,7 @@ from gassip.masks import edge_keep, edge_mask, group_keep, weight_keep, weight_m
 from gassip.metrics import Metric, score
 from gassip.ops import MaskedGraph
 from gassip.retrain import Found, seeded
-from gassip.settings import Gassip, preset
+from gassip.settings import MORE_OPS, NET_OPS, Gassip, preset
 from gassip.shrink import compact
 from gassip.space import Architecture
 from gassip.sparse import transform
@@ -92,7 +92,8 @@ def candidates(state: "State", metric: Metric) -> list[Architecture]:
     """The finalists: the portfolio, then what the supernet ranks highest (or, as a control, any)."""
     settings = state.settings
     named = [tuple(text.split("+")) for text in settings.portfolio]
-    known = [ops for ops in named if len(ops) == settings.layers and set(ops) <= set(settings.ops)]
+    choice = NET_OPS if set(MORE_OPS) <= set(settings.ops) else settings.ops  # a narrower choice is the user's
+    known = [ops for ops in named if len(ops) == settings.layers and set(ops) <= set(choice)]
     paths = ranked_paths(state, metric)
     if settings.ranking == "random":
         paths = [paths[k] for k in torch.randperm(len(paths)).tolist()]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the command line makes its flags from here without waiting 
 
 ALL_OPS = ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
 MORE_OPS = (*ALL_OPS, "APPNP10", "APPNP5")  # the preset `best`
+NET_OPS = (*MORE_OPS, "Hops4", "Hops2")  # of a net alone, not of the supernet
 NARROW_OPS = ("GCNConv", "GATConv", "ArmaConv", "Linear")
 EDGE_RULES = ("support", "curriculum", "agreement", "hubs", "similarity", "random")
 NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix
@@ -188,7 +189,7 @@ def _check_ranges(settings: Gassip) -> None:
     if not all(share > 0 for share in settings.size_steps):
         raise GassipError(f"size_steps is {list(settings.size_steps)}; shares must be above 0")
     for text in (*settings.portfolio, *filter(None, [settings.final_ops])):
-        if not set(text.split("+")) <= set(MORE_OPS):
+        if not set(text.split("+")) <= set(NET_OPS):
             raise GassipError(f"{text!r} is no architecture; join operations by +, such as Linear+APPNP10")
     if settings.final_ops and len(settings.final_ops.split("+")) != settings.layers:
         raise GassipError(f"final_ops is {settings.final_ops!r}; name {settings.layers} operations, one per layer")
@@ -241,6 +242,7 @@ BEST = {
     "consistency": 1.0,
     "distillation": 1.0,
 }
+FEW_WORDS = {"portfolio": ("Linear+APPNP10", "GCNConv+GCNConv", "Hops4+Linear", "Hops2+Linear", "Linear+Linear")}
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
 LARGE = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
@@ -251,15 +253,16 @@ def _derived(graph: "Graph") -> dict[str, Any]:
     """What `best` takes from the graph itself: its size, whether its features are words, how many labels there are."""
     from gassip.similarity import is_bag  # needs torch
 
-    own: dict[str, Any] = {}
+    few_labels = float(graph.train_mask.float().mean()) < FEW_LABELS
+    own: dict[str, Any] = {} if few_labels else {"consistency": 0.0}
     if not (graph.has_sparse_features and is_bag(graph.x)):
         own["similar"] = 0
+    elif few_labels:
+        own |= FEW_WORDS
     if graph.num_nodes >= LARGE_FROM:
         own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
     if graph.has_sparse_features:
         own["feature_share"] = 0.5
-    if float(graph.train_mask.float().mean()) >= FEW_LABELS:
-        own["consistency"] = 0.0
     return own
 
 

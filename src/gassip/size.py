@@ -57,7 +57,7 @@ def count_macs(net: Net, graph: Graph) -> int:
     """Multiply-adds of one full-graph inference, as the module's formula counts them."""
     nodes, edges = graph.num_nodes, graph.num_edges
     per_width = {"GCNConv": edges + nodes, "ArmaConv": edges, "SAGEConv": edges, "GATConv": edges + 3 * nodes}
-    per_width |= {name: op.steps * (edges + 2 * nodes) for name, op in OPERATIONS.items() if op.steps}
+    per_width |= {name: op.steps * (edges + 2 * nodes) for name, op in OPERATIONS.items() if op.steps > 1}
     total = _read(net, graph) * net.layers[0].weight.shape[1]
     for l, layer in enumerate(net.layers):
         if l > 0:

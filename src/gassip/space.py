@@ -213,6 +213,8 @@ class Net(Model):
                 h = self.norms[l - 1](h) if self.norms else h
             h = drop(h, self.dropout if self.training else 0.0)
             products = transform(h, self.weight(l))
+            if self.training and self.dropout and (rate := OPERATIONS[layer.ops[0]].node_dropout):
+                products = products * _kept(products[:, :1], rate)
             h = layer.propagate(0, layer.apart(products), graph)
         assert isinstance(h, Tensor)
         return h

@@ -23,8 +23,10 @@ from gassip.errors import GassipError
 
 SCHEMAS = (1, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
 MATRICES = {"GCNConv": 1, "GATConv": 1, "SAGEConv": 2, "ArmaConv": 2, "Linear": 1}  # of each operation, as ops.py
-PAGERANK = {"APPNP10": (10, 0.1), "APPNP5": (5, 0.3)}  # steps and teleport of those that have them, as ops.py
-MATRICES |= dict.fromkeys(PAGERANK, 1)
+# K, a, b, s of operations that take several steps: Z_0 = s P, Z_{k+1} = a Â Z_k + b P
+STEPS = {"APPNP10": (10, 0.9, 0.1, 1.0), "APPNP5": (5, 0.7, 0.3, 1.0)}
+STEPS |= {"Hops4": (4, 1.0, 1 / 5, 1 / 5), "Hops2": (2, 1.0, 1 / 3, 1 / 3)}
+MATRICES |= dict.fromkeys(STEPS, 1)
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
 Tensors = dict[str, np.ndarray]

@@ -30,7 +30,7 @@ from torch import Tensor
 from gassip.graph import Graph
 from gassip.lessons import lesson
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
+from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.pairs import keep_highest
 from gassip.retrain import predict, seeded, train, validate
 from gassip.settings import Gassip
@@ -167,7 +167,8 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
     finalists = []
     for architecture, hidden in zip(candidates, parts, strict=True):
         seen = replace(contest.graph, train_mask=contest.graph.train_mask & ~hidden)
-        finalists.append(contest.attempt("finalist", architecture, chosen, epochs=settings.retrain_epochs, graph=seen))
+        own = gentler(chosen, architecture)
+        finalists.append(contest.attempt("finalist", architecture, own, epochs=settings.retrain_epochs, graph=seen))
     ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
     teachers = with_outsider(contest, ranked[: settings.teachers], chosen)
     return Lesson(
@@ -226,6 +227,12 @@ def milder(settings: Gassip) -> Gassip:
     """For a net that is taught: with something to learn from every node, it needs no strong hand."""
     strong = all(getattr(settings, name) == value for name, value in RECIPES["strong"].items())
     return with_recipe(settings, "medium") if strong and settings.recipe == "auto" else settings
+
+
+def gentler(settings: Gassip, architecture: Architecture) -> Gassip:
+    """For a net that drops whole nodes: at most half of the entries besides."""
+    drops = any(OPERATIONS[op].node_dropout for op in architecture.ops)
+    return replace(settings, retrain_dropout=min(settings.retrain_dropout, 0.5)) if drops else settings
 
 
 def with_recipe(settings: Gassip, name: str) -> Gassip:
