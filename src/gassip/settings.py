@@ -242,7 +242,12 @@ BEST = {
     "consistency": 1.0,
     "distillation": 1.0,
 }
-FEW_WORDS = {"portfolio": ("Linear+APPNP10", "GCNConv+GCNConv", "Hops4+Linear", "Hops2+Linear", "Linear+Linear")}
+FEW_WORDS = {
+    "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
+    "finalists": 7,
+    "students": 7,
+    "consistency_temperature": 0.3,
+}
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
 LARGE = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
