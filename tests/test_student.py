@@ -89,10 +89,10 @@ def test_the_features_that_are_read_most_stay() -> None:
     assert best_features(weight, Gassip(), 0) is None
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_preset_best_from_end_to_end(tmp_path: Path, sparse: bool) -> None:
+@pytest.mark.parametrize(("sparse", "norm"), [(False, False), (True, False), (True, True)])
+def test_the_preset_best_from_end_to_end(tmp_path: Path, sparse: bool, norm: bool) -> None:
     graph = small(sparse=sparse)
-    settings = preset("best", graph, FEW)
+    settings = preset("best", graph, FEW | ({"recipe": "given", "batch_norm": True} if norm else {}))
     rows: list[Row] = []
     found = search(graph, settings, seed=3, on_epoch=rows.append)
     assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))

@@ -76,7 +76,7 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
 
 def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> Found:
     """The winner as something to retrain."""
-    state = {k: v for k, v in attempt.net.state_dict().items() if k.startswith(("layers.", "norms."))}
+    last = {name: value.detach().clone() for name, value in attempt.net.named_parameters()}
     return replace(
         base,
         settings=attempt.settings,
@@ -84,7 +84,7 @@ def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> 
         weight_keep=[torch.ones_like(layer.weight, dtype=torch.bool) for layer in attempt.net.layers],
         edge_keep=edge_keep,
         first_weights=attempt.first,
-        last_weights=state,
+        last_weights=last,
         feature_index=attempt.net.feature_index,
         teacher=teacher,
     )
