@@ -641,6 +641,10 @@ def test_finalists_are_the_portfolio_and_what_ranks_highest(graph: Graph) -> Non
     assert all_of_them[:2] == [("Hops4", "Linear"), ("GCNConv", "GCNConv")] and len(set(all_of_them)) == 4
     fewer = replace(own, ops=("GCNConv", "Linear"))  # what the user left out stays out
     assert candidates(start(graph, fewer), "accuracy")[0].ops == ("GCNConv", "GCNConv")
+    every = candidates(start(graph, replace(own, portfolio=(), finalists=99)), "accuracy")
+    assert {found.ops[0] for found in every} == set(ALL_OPS) and {found.ops[1] for found in every} == set(MORE_OPS)
+    alone = candidates(start(graph, replace(own, ops=("APPNP5",))), "accuracy")
+    assert [found.ops for found in alone] == [("APPNP5", "APPNP5")]
 
 
 def test_the_most_probable_architecture_is_induced(graph: Graph) -> None:

@@ -20,7 +20,7 @@ from gassip import curriculum
 from gassip.graph import Graph
 from gassip.masks import edge_keep, edge_mask, group_keep, weight_keep, weight_mask
 from gassip.metrics import Metric, score
-from gassip.ops import MaskedGraph
+from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.retrain import Found, seeded
 from gassip.settings import MORE_OPS, NET_OPS, Gassip, preset
 from gassip.shrink import compact
@@ -98,6 +98,8 @@ def candidates(state: "State", metric: Metric) -> list[Architecture]:
     if settings.ranking == "random":
         paths = [paths[k] for k in torch.randperm(len(paths)).tolist()]
     ranked = [tuple(settings.ops[k] for k in path) for path in paths]
+    light = [ops for ops in ranked if all(OPERATIONS[op].steps == 1 for op in ops[:-1])]  # many steps only where narrow
+    ranked = light or ranked
     return [_architecture(settings, ops) for ops in dict.fromkeys([*known, *ranked])][: settings.finalists]
 
 

@@ -244,8 +244,8 @@ BEST = {
 }
 FEW_WORDS = {
     "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
-    "finalists": 7,
-    "students": 7,
+    "finalists": 6,
+    "students": 6,
     "consistency_temperature": 0.3,
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
@@ -293,7 +293,8 @@ def num_rows(settings: Gassip) -> int:
     """Epochs of a search and, after them, the most nets that are trained in its contest."""
     if settings.teachers == 0:
         return settings.epochs
-    trials = (3 if settings.recipe == "auto" else 0) + (1 + len(settings.clean_shares) if settings.clean_shares else 0)
+    recipes = 3 if settings.recipe == "auto" else 0
+    trials = recipes + len(settings.clean_shares) + int(bool(settings.clean_shares) and not recipes)
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
     outsider = int(settings.similar > 0)
     students = settings.students + int(settings.peers)

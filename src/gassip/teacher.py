@@ -161,8 +161,8 @@ class Lesson:
 
 def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip) -> Lesson:
     """Recipe, finalists, teachers; `candidates` come in the order of what is known of them before."""
-    chosen = best_recipe(contest, candidates[0], settings)
-    clean(contest, candidates[0], chosen)
+    chosen, tried = best_recipe(contest, candidates[0], settings)
+    clean(contest, candidates[0], chosen, tried)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
     for architecture, hidden in zip(candidates, parts, strict=True):
@@ -191,36 +191,41 @@ def with_outsider(contest: Contest, teachers: list[Attempt], settings: Gassip) -
     return teachers if beyond_chance(before, after) else others
 
 
-def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> None:
-    """Leave out edges between the least similar nodes, where the first architecture validates better for it."""
+def clean(contest: Contest, architecture: Architecture, settings: Gassip, whole: Attempt | None = None) -> None:
+    """Leave out edges between the least similar nodes, where the first architecture validates better for it.
+
+    `whole` is how it does with all edges, where that has been tried.
+    """
     if not settings.clean_shares or contest.graph.num_edges == 0:
         return
     value = cosine(contest.graph.x, contest.graph.adjacency)
+
+    def attempt(share: float, graph: Graph) -> Attempt:
+        stage = f"graph with {share:g} of the edges"
+        return contest.attempt(stage, architecture, settings, epochs=settings.trial_epochs, graph=graph)
+
     keeps = [keep_highest(contest.graph, value, share) for share in settings.clean_shares]
-    names = [f"{share:g} of the edges" for share in (1.0, *settings.clean_shares)]
-    graphs = [contest.graph, *(contest.graph.keep(keep) for keep in keeps)]
-    tried = [
-        contest.attempt(f"graph with {name}", architecture, settings, epochs=settings.trial_epochs, graph=graph)
-        for name, graph in zip(names, graphs, strict=True)
-    ]
-    best = max(range(len(keeps)), key=lambda k: tried[k + 1].value)
-    if beats(tried[best + 1], tried[0], TRIAL_SIGMAS):
+    whole = whole or attempt(1.0, contest.graph)
+    fewer = [attempt(*pair) for pair in zip(settings.clean_shares, map(contest.graph.keep, keeps), strict=True)]
+    best = max(range(len(keeps)), key=lambda k: fewer[k].value)
+    if beats(fewer[best], whole, TRIAL_SIGMAS):
         contest.keep(keeps[best])
 
 
-def best_recipe(contest: Contest, architecture: Architecture, settings: Gassip) -> Gassip:
-    """The settings with the recipe that validates best for this architecture."""
+def best_recipe(contest: Contest, architecture: Architecture, settings: Gassip) -> tuple[Gassip, Attempt | None]:
+    """The settings with the recipe that validates best for this architecture, and the trial that showed it."""
     if settings.recipe == "given":
-        return settings
+        return settings, None
     tried = [with_recipe(settings, name) for name in RECIPES]
     names = [f"recipe {name}" for name in RECIPES]
-    return winner(
+    best = winner(
         [
             contest.attempt(name, architecture, own, epochs=settings.trial_epochs)
             for name, own in zip(names, tried, strict=True)
         ],
         TRIAL_SIGMAS,
-    ).settings
+    )
+    return best.settings, best
 
 
 def milder(settings: Gassip) -> Gassip:
