@@ -22,13 +22,13 @@ from gassip.baselines.gauss import Gauss, GaussNet, floor_weight, importance, no
 from gassip.baselines.graphnas import ACTIVATIONS, AGGREGATORS, ATTENTIONS, Attend, Block, Child, Graphnas
 from gassip.baselines.random_search import RandomSearch
 from gassip.baselines.sane import Choices, Merge, Sane, SaneNet, highest, node_op
-from gassip.baselines.trials import Trial, try_all
+from gassip.baselines.trials import try_all
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.methods import METHODS, Method
 from gassip.ops import MaskedGraph
 from gassip.retrain import Solution, predict, seeded
-from gassip.search import search
+from gassip.search import Row, search
 from gassip.settings import ALL_OPS, Gassip
 from gassip.sparse import Csr
 
@@ -159,13 +159,13 @@ def test_dropedge_changes_what_the_weights_see(graph: Graph) -> None:
 
 def test_exhaustive_visits_all_25_once_and_ranks_by_validation(graph: Graph) -> None:
     method = Exhaustive(trial_epochs=1, **SHORT)  # type: ignore[arg-type]
-    seen: list[Trial] = []
-    found = method.search(graph, seed=0, on_trial=seen.append)
-    assert len(seen) == 25 and len({trial.ops for trial in seen}) == 25
+    seen: list[Row] = []
+    found = method.search(graph, seed=0, on_epoch=seen.append)
+    assert len(seen) == method.num_steps(graph) == 25 and len({row["architecture"] for row in seen}) == 25
     scores = [float(row["val_score"]) for row in found.history]
     assert scores == sorted(scores, reverse=True)
-    best = max(seen, key=lambda t: (t.val_score, -t.val_loss))
-    assert found.architecture.ops == best.ops
+    best = max(seen, key=lambda row: (float(row["val_score"]), -float(row["val_loss"])))
+    assert str(found.architecture) == best["architecture"]
     solution = method.solve(graph, seed=0, found=found)
     table = solution.details["trials"]
     assert isinstance(table, list) and len(table) == 25

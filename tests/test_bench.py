@@ -1,5 +1,7 @@
 import json
 import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -140,6 +142,23 @@ def carried(runs: list[Run], file: str) -> list[Record]:
     told: list[Record] = []
     carry_out(runs, lambda own, solution: told.append(own), path=file)
     return told
+
+
+@pytest.mark.parametrize(("method", "stages"), [("gcn", ["train"]), ("gassip", ["search", "train"])])
+def test_every_stage_is_watched_to_its_end(file: str, method: str, stages: list[str]) -> None:
+    seen: dict[str, tuple[int, list[dict[str, object]]]] = {}
+
+    @contextmanager
+    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, object]], None]]:
+        seen[stage] = (total, [])
+        yield seen[stage][1].append
+
+    short = {"epochs": 3, "hidden": 8}
+    short |= {"warmup_epochs": 1, "retrain_epochs": 4} if method == "gassip" else {}
+    carry_out(runs_of(method, file, 2, **short), lambda own, solution: None, path=file, watch=watch)
+    assert list(seen) == stages
+    for total, rows in seen.values():
+        assert [row["epoch"] for row in rows] == list(range(1, total + 1))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +33,8 @@ from gassip.space import Net
 
 SCHEMA = 1
 Status = Literal["ok", "oom", "failed"]
-Told = Callable[[dict[str, float]], None]
+Told = Callable[[dict[str, Any]], None]
+Watch = Callable[[str, int], AbstractContextManager[Told | None]]  # given a stage and how many rows it will tell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,27 +227,33 @@ def method_of(run: Run, graph: Graph) -> Method:
     return changed(entry(run.method).make(graph), run.settings)
 
 
+@contextmanager
+def unwatched(stage: str, total: int) -> Iterator[None]:
+    yield None
+
+
 def carry_out(
     runs: Sequence[Run],
     tell: Callable[[Record, Solution | None], None],
     *,
     path: str | None = None,
     tuned: bool = False,
-    on_epoch: Told | None = None,
+    watch: Watch = unwatched,
 ) -> None:
     """Run each and tell its record; runs that differ in the retrain seed only share the search and the training."""
     for group in groups(runs):
         reset_peak()
         try:
             graph = graph_of(group[0], path)
-            found = search_for(group[0], graph)
+            found = search_for(group[0], graph, watch)
         except Exception as error:  # whatever a method raises is a result of the run, not of the batch
             for run in group:
                 tell(_record(run, tuned, **_failure(error)), None)
             continue
         for part in to_parts(group, graph, found):
             try:
-                solutions = solve_part(part, graph, found, on_epoch)
+                with watch("train", num_epochs(part[0])) as on_epoch:
+                    solutions = solve_part(part, graph, found, on_epoch)
             except Exception as error:
                 for run in part:
                     tell(_record(run, tuned, **_failure(error)), None)
@@ -264,11 +271,17 @@ def groups(runs: Sequence[Run]) -> list[list[Run]]:
     return list(alike.values())
 
 
-def search_for(run: Run, graph: Graph) -> Found | None:
+def search_for(run: Run, graph: Graph, watch: Watch) -> Found | None:
     method = searcher(method_of(run, graph))
     if run.search_seed is None or method is None:
         return None
-    return method.search(graph, seed=run.search_seed, metric=run.metric)
+    with watch("search", method.num_steps(graph)) as on_epoch:
+        return method.search(graph, seed=run.search_seed, metric=run.metric, on_epoch=on_epoch)
+
+
+def num_epochs(run: Run) -> int:
+    """Of one training, where the method says how many."""
+    return int(run.settings.get("retrain_epochs") or run.settings.get("epochs") or 1)
 
 
 def to_parts(group: Sequence[Run], graph: Graph, found: Found | None = None) -> list[list[Run]]:

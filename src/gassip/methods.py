@@ -50,6 +50,7 @@ from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution
+from gassip.search import Row
 
 
 class Method(Protocol):
@@ -69,7 +70,13 @@ class Method(Protocol):
 class Searcher(Protocol):
     """A method whose search stands apart from its training, so that one search can be trained with many seeds."""
 
-    def search(self, graph: Graph, *, seed: int, metric: Metric = "accuracy") -> Found: ...
+    def num_steps(self, graph: Graph) -> int:
+        """How many rows a search tells."""
+        ...
+
+    def search(
+        self, graph: Graph, *, seed: int, metric: Metric = "accuracy", on_epoch: Callable[[Row], None] | None = None
+    ) -> Found: ...
 
 
 @dataclass(frozen=True)
@@ -340,7 +347,7 @@ def searcher(method: Method) -> Searcher | None:
 def trains_like_retrain(method: Method, found: Found | None) -> bool:
     """Whether `solve` is the plain supervised training of a `Net`, which the batched trainer does for many seeds."""
     if found is not None:
-        return isinstance(method, GassipMethod) and type(method).solve is GassipMethod.solve
+        return isinstance(method, GassipMethod) and type(method).solve is GassipMethod.solve and found.teacher is None
     return isinstance(method, Stack) and type(method).solve is Stack.solve
 
 

@@ -18,7 +18,7 @@ from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
 from gassip.retrain import Found, seeded
-from gassip.search import State, epoch, induce
+from gassip.search import Row, State, epoch, induce
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,7 @@ class DartsDropedge(Darts):
         *,
         seed: int,
         metric: Metric = "accuracy",
+        on_epoch: Callable[[Row], None] | None = None,
         on_draw: Callable[[Tensor], None] | None = None,
     ) -> Found:
         """`on_draw` is shown the edges [E] of each epoch."""
@@ -49,6 +50,8 @@ class DartsDropedge(Darts):
                     on_draw(kept)
                 state.masked = MaskedGraph.of(graph, kept.float())
                 state.history.append(epoch(state, metric))
+                if on_epoch is not None:
+                    on_epoch(state.history[-1])
         return induce(state)
 
 

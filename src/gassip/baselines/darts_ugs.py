@@ -14,6 +14,7 @@ from gassip.baselines.ugs import Ugs
 from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution
+from gassip.search import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +23,17 @@ class DartsUgs(Ugs):
 
     search_epochs: int | None = None
 
-    def search(self, graph: Graph, *, seed: int, metric: Metric = "accuracy") -> Found:
+    def darts(self, graph: Graph) -> Darts:
         darts = Darts.of(graph, prune=False, sparsify=False)
-        if self.search_epochs is not None:
-            darts = replace(darts, epochs=self.search_epochs)
-        return darts.search(graph, seed=seed, metric=metric)
+        return darts if self.search_epochs is None else replace(darts, epochs=self.search_epochs)
+
+    def num_steps(self, graph: Graph) -> int:
+        return self.darts(graph).num_steps(graph)
+
+    def search(
+        self, graph: Graph, *, seed: int, metric: Metric = "accuracy", on_epoch: Callable[[Row], None] | None = None
+    ) -> Found:
+        return self.darts(graph).search(graph, seed=seed, metric=metric, on_epoch=on_epoch)
 
     def solve(
         self,

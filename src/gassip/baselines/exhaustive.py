@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gassip.baselines.gassip import GassipMethod, trained
-from gassip.baselines.trials import Trial, all_paths, found_from, try_all
+from gassip.baselines.trials import all_paths, found_from, try_all
 from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution
+from gassip.search import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,17 +29,20 @@ class Exhaustive(GassipMethod):
         """The architectures to try."""
         return all_paths(self)
 
+    def num_steps(self, graph: Graph) -> int:
+        return len(self.paths(0))
+
     def search(
         self,
         graph: Graph,
         *,
         seed: int,
         metric: Metric = "accuracy",
-        on_trial: Callable[[Trial], None] | None = None,
+        on_epoch: Callable[[Row], None] | None = None,
     ) -> Found:
         settings = self.plain()
         trials = try_all(
-            graph, settings, self.paths(seed), self.trial_epochs, seed=seed, metric=metric, on_trial=on_trial
+            graph, settings, self.paths(seed), self.trial_epochs, seed=seed, metric=metric, on_epoch=on_epoch
         )
         return found_from(graph, settings, trials)
 

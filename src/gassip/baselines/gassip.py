@@ -14,8 +14,8 @@ from typing import Any, Self
 from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution, retrain
-from gassip.search import search
-from gassip.settings import Gassip, preset
+from gassip.search import Row, search
+from gassip.settings import Gassip, num_rows, preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,14 @@ class GassipMethod(Gassip):
         """The settings alone, as a run folder keeps them."""
         return Gassip(**{f.name: getattr(self, f.name) for f in fields(Gassip)})
 
-    def search(self, graph: Graph, *, seed: int, metric: Metric = "accuracy") -> Found:
-        return search(graph, self.plain(), seed=seed, metric=metric)
+    def num_steps(self, graph: Graph) -> int:
+        """How many rows a search tells."""
+        return num_rows(self.plain())
+
+    def search(
+        self, graph: Graph, *, seed: int, metric: Metric = "accuracy", on_epoch: Callable[[Row], None] | None = None
+    ) -> Found:
+        return search(graph, self.plain(), seed=seed, metric=metric, on_epoch=on_epoch)
 
     def solve(
         self,

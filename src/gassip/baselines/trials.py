@@ -16,6 +16,7 @@ from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.ops import MaskedGraph
 from gassip.retrain import Found, seeded, train, validate
+from gassip.search import Row
 from gassip.settings import Gassip
 from gassip.space import Architecture, net_for
 
@@ -28,6 +29,11 @@ class Trial:
     val_score: float
     val_loss: float
     seconds: float
+
+    @property
+    def row(self) -> Row:
+        name = " ‖ ".join(self.ops)
+        return {"architecture": name, "val_score": self.val_score, "val_loss": self.val_loss, "seconds": self.seconds}
 
 
 def all_paths(settings: Gassip) -> list[tuple[str, ...]]:
@@ -51,14 +57,14 @@ def try_all(
     *,
     seed: int,
     metric: Metric,
-    on_trial: Callable[[Trial], None] | None = None,
+    on_epoch: Callable[[Row], None] | None = None,
 ) -> list[Trial]:
     """Train every architecture once; best first."""
     trials = []
-    for ops in paths:
+    for number, ops in enumerate(paths, 1):
         trials.append(try_one(graph, settings, ops, epochs, seed=seed, metric=metric))
-        if on_trial is not None:
-            on_trial(trials[-1])
+        if on_epoch is not None:
+            on_epoch({"epoch": number} | trials[-1].row)
     return sorted(trials, key=lambda trial: (-trial.val_score, trial.val_loss))
 
 
@@ -78,10 +84,6 @@ def found_from(graph: Graph, settings: Gassip, trials: Sequence[Trial]) -> Found
     """The best trial as a finding: every weight and every edge stays."""
     architecture = shaped(settings, trials[0].ops)
     layers = net_for(graph, architecture).layers
-    history: list[dict[str, float | str]] = [
-        {"architecture": " ‖ ".join(t.ops), "val_score": t.val_score, "val_loss": t.val_loss, "seconds": t.seconds}
-        for t in trials
-    ]
     return Found(
         settings=settings,
         architecture=architecture,
@@ -90,6 +92,6 @@ def found_from(graph: Graph, settings: Gassip, trials: Sequence[Trial]) -> Found
         edge_mask=torch.ones(graph.num_edges, device=graph.device),
         first_weights={},
         last_weights={},
-        history=history,
+        history=[trial.row for trial in trials],
         seconds=sum(t.seconds for t in trials),
     )

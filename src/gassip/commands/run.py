@@ -171,23 +171,19 @@ def _here(
         if args.out and solution is not None:
             _save(args, graph, record, solution, rows)
 
-    with _bar(args, runs) as show:
+    @contextmanager
+    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+        with progress(f"{args.method}, {stage}", total, args.quiet) as show:
 
-        def epoch(row: dict[str, float]) -> None:
-            rows.append(row)
-            show(row)
+            def epoch(row: dict[str, Any]) -> None:
+                if stage == "train":
+                    rows.append(row)
+                show(row)
 
-        carry_out(runs, tell, path=args.data, tuned=tuned, on_epoch=epoch)
+            yield epoch
+
+    carry_out(runs, tell, path=args.data, tuned=tuned, watch=watch)
     return done
-
-
-@contextmanager
-def _bar(args: argparse.Namespace, runs: "list[Run]") -> Iterator[Callable[[dict[str, float]], None]]:
-    """Epochs of the training that runs, where the method says how many."""
-    settings = runs[0].settings if runs else {}
-    total = settings.get("retrain_epochs") or settings.get("epochs") or 1
-    with progress(args.method, int(total), args.quiet) as show:
-        yield show
 
 
 def _save(args: argparse.Namespace, graph: "Graph", record: "Record", solution: "Solution", rows: Any) -> None:
