@@ -140,15 +140,15 @@ def test_a_taught_net_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool()
 def test_the_outsider_teaches_unless_the_others_validate_better_without_it() -> None:
     own = contest()
     nets = [own.attempt("", shape, Gassip(), epochs=3) for shape in SHAPES]
-    settings = replace(Gassip(), similar=3, retrain_epochs=3)
-    taught = with_outsider(own, nets, settings)
+    plain, settings = replace(SHAPES[0], ops=("GCNConv", "GCNConv")), replace(Gassip(), similar=3, retrain_epochs=3)
+    taught = with_outsider(own, nets, plain, settings)
     assert taught[0] is nets[0] and taught[1] not in nets and str(taught[1].architecture) == "GCNConv ‖ GCNConv"
     # two that are right on every validation node stay among themselves
     truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
     unsure = [replace(nets[0], share=truth / 100), replace(nets[1], share=truth)]
-    assert with_outsider(own, unsure, settings) == unsure
-    assert with_outsider(own, nets, replace(settings, similar=0)) == nets
-    assert with_outsider(own, nets[:1], settings) == nets[:1]
+    assert with_outsider(own, unsure, plain, settings) == unsure
+    assert with_outsider(own, nets, plain, replace(settings, similar=0)) == nets
+    assert with_outsider(own, nets[:1], plain, settings) == nets[:1]
 
 
 def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:

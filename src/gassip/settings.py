@@ -294,7 +294,7 @@ def num_rows(settings: Gassip) -> int:
     if settings.teachers == 0:
         return settings.epochs
     recipes = 3 if settings.recipe == "auto" else 0
-    trials = recipes + len(settings.clean_shares) + int(bool(settings.clean_shares) and not recipes)
+    trials = recipes + len(settings.clean_shares) + int(bool(settings.clean_shares))
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
     outsider = int(settings.similar > 0)
     students = settings.students + int(settings.peers)
