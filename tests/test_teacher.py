@@ -14,8 +14,10 @@ from gassip.teacher import (
     Row,
     beats,
     clean,
+    gains,
     gentler,
     hidden_parts,
+    log_likelihood,
     milder,
     shares,
     teach,
@@ -149,6 +151,30 @@ def test_the_outsider_teaches_unless_the_others_validate_better_without_it() -> 
     assert with_outsider(own, unsure, plain, settings) == unsure
     assert with_outsider(own, nets, plain, replace(settings, similar=0)) == nets
     assert with_outsider(own, nets[:1], plain, settings) == nets[:1]
+
+
+def test_likelihoods_are_compared_at_each_nets_own_temperature() -> None:
+    own = contest()
+    net = own.attempt("", SHAPES[0], Gassip(), epochs=3)
+    truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
+    opinion = truth + 2 * torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
+    quiet, loud = (replace(net, share=torch.softmax(power * opinion, 1)) for power in (1, 3))
+    same = log_likelihood(quiet, own.graph)
+    torch.testing.assert_close(log_likelihood(loud, own.graph), same, atol=1e-3, rtol=0)
+    # by hand: two classes, three nodes of four right at equal confidence: the best p is 3/4
+    share = torch.tensor([[0.9, 0.1]]).repeat(own.graph.num_nodes, 1)
+    four = torch.zeros_like(own.graph.val_mask).index_fill(0, torch.arange(4), True)
+    graph = replace(own.graph, val_mask=four, train_mask=~four & own.graph.train_mask, y=own.graph.y.clone())
+    graph.y[:4] = torch.tensor([0, 0, 0, 1])
+    expected = torch.tensor([0.75, 0.75, 0.75, 0.25]).log()
+    torch.testing.assert_close(log_likelihood(replace(net, share=share), graph), expected, atol=1e-3, rtol=0)
+
+
+def test_a_gain_counts_in_units_of_its_standard_error() -> None:
+    gain = torch.tensor([1.0, 3.0, 1.0, 3.0])  # mean 2, standard error √(4/3) / 2 = .577
+    assert gains(gain, torch.zeros(4), sigmas=3.4) and not gains(gain, torch.zeros(4), sigmas=3.5)
+    assert not gains(torch.zeros(4), gain)
+    assert not gains(torch.ones(1), torch.zeros(1))  # of one node nothing can be said
 
 
 def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:
