@@ -209,13 +209,14 @@ def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> Non
         stage = f"graph with {share:g} of the edges"
         return contest.attempt(stage, architecture, settings, epochs=settings.trial_epochs, graph=graph)
 
-    keeps = [keep_highest(contest.graph, value, share) for share in settings.clean_shares]
-    whole = attempt(1.0, contest.graph)
-    fewer = [attempt(*pair) for pair in zip(settings.clean_shares, map(contest.graph.keep, keeps), strict=True)]
-    before, after = log_likelihood(whole, contest.graph), [log_likelihood(own, contest.graph) for own in fewer]
-    best = max(range(len(keeps)), key=lambda k: float(after[k].mean()))
-    if gains(after[best], before):
-        contest.keep(keeps[best])
+    stays = torch.ones_like(value, dtype=torch.bool)
+    before = log_likelihood(attempt(1.0, contest.graph), contest.graph)
+    for share in sorted(settings.clean_shares, reverse=True):
+        keep = keep_highest(contest.graph, value, share)
+        after = log_likelihood(attempt(share, contest.graph.keep(keep)), contest.graph)
+        if gains(after, before):
+            stays, before = keep, after
+    contest.keep(stays)
 
 
 def log_likelihood(attempt: Attempt, graph: Graph) -> Tensor:
