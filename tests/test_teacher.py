@@ -19,8 +19,8 @@ from gassip.teacher import (
     hidden_parts,
     log_likelihood,
     milder,
-    shares,
     teach,
+    unseen,
     winner,
     with_outsider,
     with_recipe,
@@ -83,8 +83,8 @@ def test_a_hidden_label_is_judged_by_the_net_that_did_not_see_it() -> None:
     own = contest()
     parts = hidden_parts(own.graph, 2, seed=0)
     nets = [own.attempt("", shape, Gassip(), epochs=1) for shape in SHAPES]
-    each = [shares([net], [net], [torch.zeros_like(parts[0])]) for net in nets]
-    mixed = shares(nets, nets[1:], parts)
+    each = [net.share for net in nets]
+    mixed = unseen(each[1], nets, parts)
     torch.testing.assert_close(mixed[parts[0]], each[0][parts[0]])
     torch.testing.assert_close(mixed[~parts[0]], each[1][~parts[0]])
     torch.testing.assert_close(mixed.sum(1), torch.ones(own.graph.num_nodes))
@@ -139,26 +139,31 @@ def test_a_taught_net_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool()
     assert milder(with_recipe(Gassip(), "strong")) == with_recipe(Gassip(), "strong")
 
 
-def test_the_outsider_teaches_unless_the_others_validate_better_without_it() -> None:
+def test_the_outsider_weighs_what_makes_validation_nodes_likeliest() -> None:
     own = contest()
     nets = [own.attempt("", shape, Gassip(), epochs=3) for shape in SHAPES]
     plain, settings = replace(SHAPES[0], ops=("GCNConv", "GCNConv")), replace(Gassip(), similar=3, retrain_epochs=3)
-    taught = with_outsider(own, nets, plain, settings)
-    assert taught[0] is nets[0] and taught[1] not in nets and str(taught[1].architecture) == "GCNConv ‖ GCNConv"
-    # two that are right on every validation node stay among themselves
+    # beside one that is always wrong the outsider weighs as much as it may
     truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
-    unsure = [replace(nets[0], share=truth / 100), replace(nets[1], share=truth)]
-    assert with_outsider(own, unsure, plain, settings) == unsure
-    assert with_outsider(own, nets, plain, replace(settings, similar=0)) == nets
-    assert with_outsider(own, nets[:1], plain, settings) == nets[:1]
+    wrong, right = ((shares + 0.01) / (shares + 0.01).sum(1, keepdim=True) for shares in (1 - truth, truth))
+    taught, said = with_outsider(own, [replace(net, share=wrong) for net in nets], plain, settings)
+    assert taught[1] not in nets and str(taught[1].architecture) == "GCNConv ‖ GCNConv"
+    torch.testing.assert_close(said, 0.25 * wrong + 0.75 * taught[1].share)
+    # two that know every validation node stay among themselves
+    sure = [replace(net, share=right) for net in nets]
+    taught, said = with_outsider(own, sure, plain, settings)
+    assert taught == sure and torch.equal(said, right)
+    for few, own_settings in ((nets, replace(settings, similar=0)), (nets[:1], settings)):
+        taught, said = with_outsider(own, few, plain, own_settings)
+        assert taught == few
+        torch.testing.assert_close(said, torch.stack([net.share for net in few]).mean(0))
 
 
 def test_likelihoods_are_compared_at_each_nets_own_temperature() -> None:
     own = contest()
-    net = own.attempt("", SHAPES[0], Gassip(), epochs=3)
     truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
     opinion = truth + 2 * torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
-    quiet, loud = (replace(net, share=torch.softmax(power * opinion, 1)) for power in (1, 3))
+    quiet, loud = (torch.softmax(power * opinion, 1) for power in (1, 3))
     same = log_likelihood(quiet, own.graph)
     torch.testing.assert_close(log_likelihood(loud, own.graph), same, atol=1e-3, rtol=0)
     # by hand: two classes, three nodes of four right at equal confidence: the best p is 3/4
@@ -167,7 +172,7 @@ def test_likelihoods_are_compared_at_each_nets_own_temperature() -> None:
     graph = replace(own.graph, val_mask=four, train_mask=~four & own.graph.train_mask, y=own.graph.y.clone())
     graph.y[:4] = torch.tensor([0, 0, 0, 1])
     expected = torch.tensor([0.75, 0.75, 0.75, 0.25]).log()
-    torch.testing.assert_close(log_likelihood(replace(net, share=share), graph), expected, atol=1e-3, rtol=0)
+    torch.testing.assert_close(log_likelihood(share, graph), expected, atol=1e-3, rtol=0)
 
 
 def test_a_gain_counts_in_units_of_its_standard_error() -> None:

@@ -5,8 +5,8 @@
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
-    t_i        mean of softmax z_i over the best finalists and the outsider, or over as many finalists where they
-               validate better without it
+    t_i        (1 − w) mean of softmax z_i over the best finalists + w that of the outsider, with the w that makes the
+               validation nodes likeliest
 
 Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
 comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
@@ -47,6 +47,7 @@ SIGMAS = 2.0  # by how much a challenger has to be better
 GRAPH_SIGMAS = 3.0
 RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
+OUTSIDER_WEIGHTS = (0.25, 0.5, 0.75)
 PLAIN = ("GCNConv",)  # the operation of trials of graphs and of the outsider
 RECIPES: dict[str, dict[str, float | bool]] = {
     "strong": {"retrain_dropout": 0.8, "retrain_weight_decay": 5e-4, "batch_norm": False},
@@ -177,26 +178,28 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         own = gentler(chosen, architecture)
         finalists.append(contest.attempt("finalist", architecture, own, epochs=settings.retrain_epochs, graph=seen))
     ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
-    teachers = with_outsider(contest, ranked[: settings.teachers], plain, chosen)
+    teachers, share = with_outsider(contest, ranked[: settings.teachers], plain, chosen)
     return Lesson(
         settings=milder(chosen),
         students=[own.architecture for own in finalists if own in ranked[: settings.students]],
-        share=shares(finalists, teachers, parts),
+        share=unseen(share, finalists, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in teachers]).mean(0),
     )
 
 
 def with_outsider(
     contest: Contest, teachers: list[Attempt], architecture: Architecture, settings: Gassip
-) -> list[Attempt]:
-    """The teachers with the outsider in the last one's place, unless they validate better as they are."""
+) -> tuple[list[Attempt], Tensor]:
+    """The teachers and what they say, [N, C]: an outsider of some weight takes the last one's place, or none does."""
+    alone = torch.stack([own.share for own in teachers]).mean(0)
     if settings.similar == 0 or len(teachers) < 2:
-        return teachers
+        return teachers, alone
     wider = joined(contest.graph, settings.similar)
     outsider = contest.attempt("similar nodes", architecture, settings, epochs=settings.retrain_epochs, graph=wider)
-    others = [*teachers[:-1], outsider]
-    before, after = (right(torch.stack([own.share for own in few]).mean(0), wider) for few in (teachers, others))
-    return teachers if beyond_chance(before, after) else others
+    few = torch.stack([own.share for own in teachers[:-1]]).mean(0)
+    opinions = [alone, *((1 - weight) * few + weight * outsider.share for weight in OUTSIDER_WEIGHTS)]
+    best = max(opinions, key=lambda share: float(log_likelihood(share, contest.graph).mean()))
+    return teachers if best is alone else [*teachers[:-1], outsider], best
 
 
 def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> None:
@@ -210,18 +213,18 @@ def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> Non
         return contest.attempt(stage, architecture, settings, epochs=settings.trial_epochs, graph=graph)
 
     stays = torch.ones_like(value, dtype=torch.bool)
-    before = log_likelihood(attempt(1.0, contest.graph), contest.graph)
+    before = log_likelihood(attempt(1.0, contest.graph).share, contest.graph)
     for share in sorted(settings.clean_shares, reverse=True):
         keep = keep_highest(contest.graph, value, share)
-        after = log_likelihood(attempt(share, contest.graph.keep(keep)), contest.graph)
+        after = log_likelihood(attempt(share, contest.graph.keep(keep)).share, contest.graph)
         if gains(after, before):
             stays, before = keep, after
     contest.keep(stays)
 
 
-def log_likelihood(attempt: Attempt, graph: Graph) -> Tensor:
+def log_likelihood(share: Tensor, graph: Graph) -> Tensor:
     """log p(y_i) of the validation nodes, with p_i ∝ share_i^t and the t that makes their mean highest."""
-    log_share, y = attempt.share.clamp_min(1e-9).log()[graph.val_mask], graph.y[graph.val_mask]
+    log_share, y = share.clamp_min(1e-9).log()[graph.val_mask], graph.y[graph.val_mask]
 
     def at(power: float) -> Tensor:
         return torch.log_softmax(power * log_share, 1).gather(1, y[:, None]).squeeze(1)
@@ -262,12 +265,12 @@ def with_recipe(settings: Gassip, name: str) -> Gassip:
     return replace(settings, **RECIPES[name])  # type: ignore[arg-type]
 
 
-def shares(finalists: Sequence[Attempt], teachers: Sequence[Attempt], parts: Sequence[Tensor]) -> Tensor:
-    """t [N, C]: the mean class shares of the teachers; of a node with a hidden label, its finalist's."""
-    mean = torch.stack([own.share for own in teachers]).mean(0)
+def unseen(share: Tensor, finalists: Sequence[Attempt], parts: Sequence[Tensor]) -> Tensor:
+    """t [N, C]: what the teachers say; of a node with a hidden label, what the finalist says that has not seen it."""
+    share = share.clone()
     for own, hidden in zip(finalists, parts, strict=True):
-        mean[hidden] = own.share[hidden]
-    return mean
+        share[hidden] = own.share[hidden]
+    return share
 
 
 def hidden_parts(graph: Graph, count: int, seed: int) -> list[Tensor]:
