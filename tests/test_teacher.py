@@ -143,11 +143,15 @@ def test_the_outsider_weighs_what_makes_validation_nodes_likeliest() -> None:
     own = contest()
     nets = [own.attempt("", shape, Gassip(), epochs=3) for shape in SHAPES]
     plain, settings = replace(SHAPES[0], ops=("GCNConv", "GCNConv")), replace(Gassip(), similar=3, retrain_epochs=3)
-    # beside one that is always wrong the outsider weighs as much as it may
+    # beside one that is always wrong the outsider weighs as much as it may: more where edges had to go
     truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
     wrong = (1.01 - truth) / (1.01 - truth).sum(1, keepdim=True)
     taught, said = with_outsider(own, [replace(net, share=wrong) for net in nets], plain, settings)
     assert taught[1] not in nets and str(taught[1].architecture) == "GCNConv ‖ GCNConv"
+    torch.testing.assert_close(said, 0.75 * wrong + 0.25 * taught[1].share)
+    cleaned = contest()
+    cleaned.keep(torch.arange(cleaned.graph.num_edges) % 4 > 0)
+    taught, said = with_outsider(cleaned, [replace(net, share=wrong) for net in nets], plain, settings)
     torch.testing.assert_close(said, 0.25 * wrong + 0.75 * taught[1].share)
     # two that know every validation node stay among themselves, where the first alone speaks too low
     sure = [replace(nets[0], share=truth / 100), replace(nets[1], share=truth)]

@@ -246,7 +246,6 @@ FEW_WORDS = {
     "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
     "finalists": 6,
     "students": 6,
-    "peers": False,
     "consistency_temperature": 0.3,
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others

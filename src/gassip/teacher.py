@@ -5,8 +5,8 @@
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
-    t_i        (1 − w) mean of softmax z_i over the best finalists + w that of the outsider, with the w of ¼, ½, ¾ that
-               makes the validation nodes likeliest
+    t_i        (1 − w) mean of softmax z_i over the best finalists + w that of the outsider; w = ¼, but where edges had
+               to go for the graph's sake, ¼, ½ or ¾, whichever makes the validation nodes likeliest
 
 Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
 comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
@@ -47,7 +47,7 @@ SIGMAS = 2.0  # by how much a challenger has to be better
 GRAPH_SIGMAS = 3.0
 RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
-OUTSIDER_WEIGHTS = (0.25, 0.5, 0.75)
+OUTSIDER_WEIGHTS = (0.25, 0.5, 0.75)  # the first where the graph is to be trusted
 PLAIN = ("GCNConv",)  # the operation of trials of graphs and of the outsider
 RECIPES: dict[str, dict[str, float | bool]] = {
     "strong": {"retrain_dropout": 0.8, "retrain_weight_decay": 5e-4, "batch_norm": False},
@@ -197,7 +197,8 @@ def with_outsider(
     wider = joined(contest.graph, settings.similar)
     outsider = contest.attempt("similar nodes", architecture, settings, epochs=settings.retrain_epochs, graph=wider)
     few = torch.stack([own.share for own in teachers[:-1]]).mean(0)
-    opinions = [(1 - weight) * few + weight * outsider.share for weight in OUTSIDER_WEIGHTS]
+    weights = OUTSIDER_WEIGHTS[:1] if contest.kept.all() else OUTSIDER_WEIGHTS
+    opinions = [(1 - weight) * few + weight * outsider.share for weight in weights]
     best = max(opinions, key=lambda share: float(log_likelihood(share, contest.graph).mean()))
     if gains(log_likelihood(alone, contest.graph), log_likelihood(best, contest.graph)):
         return teachers, alone
