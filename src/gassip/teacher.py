@@ -21,6 +21,8 @@ the gain in log p(y_i) of a validation node, each net at the temperature that su
 
     mean(g) > σ std(g) / √n,   σ = 3
 
+and the score must be higher too: of many validation nodes the least gain in likelihood is beyond chance.
+
 Shapes: N nodes, C classes, D features.
 """
 
@@ -215,12 +217,12 @@ def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> Non
         stage = f"graph with {share:g} of the edges"
         return contest.attempt(stage, architecture, settings, epochs=settings.trial_epochs, graph=graph)
 
-    stays = torch.ones_like(value, dtype=torch.bool)
-    before = log_likelihood(attempt(1.0, contest.graph).share, contest.graph)
+    stays, before = torch.ones_like(value, dtype=torch.bool), attempt(1.0, contest.graph)
     for share in sorted(settings.clean_shares, reverse=True):
         keep = keep_highest(contest.graph, value, share)
-        after = log_likelihood(attempt(share, contest.graph.keep(keep)).share, contest.graph)
-        if gains(after, before):
+        after = attempt(share, contest.graph.keep(keep))
+        likelier = gains(*(log_likelihood(own.share, contest.graph) for own in (after, before)))
+        if likelier and after.value > before.value:
             stays, before = keep, after
     contest.keep(stays)
 
