@@ -221,7 +221,7 @@ def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> Non
     for share in sorted(settings.clean_shares, reverse=True):
         keep = keep_highest(contest.graph, value, share)
         after = attempt(share, contest.graph.keep(keep))
-        likelier = gains(*(log_likelihood(own.share, contest.graph) for own in (after, before)))
+        likelier = gains(log_likelihood(after.share, contest.graph), log_likelihood(before.share, contest.graph))
         if likelier and after.value > before.value:
             stays, before = keep, after
     contest.keep(stays)
