@@ -139,7 +139,7 @@ def test_a_taught_net_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool()
     assert milder(with_recipe(Gassip(), "strong")) == with_recipe(Gassip(), "strong")
 
 
-def test_the_outsider_weighs_what_makes_validation_nodes_likeliest() -> None:
+def test_the_outsider_weighs_a_quarter_or_what_makes_validation_nodes_likeliest() -> None:
     own = contest()
     nets = [own.attempt("", shape, Gassip(), epochs=3) for shape in SHAPES]
     plain, settings = replace(SHAPES[0], ops=("GCNConv", "GCNConv")), replace(Gassip(), similar=3, retrain_epochs=3)

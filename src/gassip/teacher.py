@@ -1,4 +1,4 @@
-"""The contest of the preset `best`: which recipe, which architectures, and what they teach (METHOD.md).
+"""The contest of the preset `best`: which graph, which recipe, which architectures, and what they teach (METHOD.md).
 
     graph      as given, unless a GCN, which wrong edges harm most, does better without those between the least
                similar nodes
@@ -46,7 +46,7 @@ from gassip.space import Architecture, Net, net_for
 
 Row = dict[str, float | str]
 SIGMAS = 2.0  # by how much a challenger has to be better
-GRAPH_SIGMAS = 3.0
+GRAPH_SIGMAS = 3.0  # between attacks that hurt and those that do not (docs/DESIGN.md)
 RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 OUTSIDER_WEIGHTS = (0.25, 0.5, 0.75)  # the first where the graph is to be trusted
@@ -169,7 +169,7 @@ class Lesson:
 
 
 def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip) -> Lesson:
-    """Recipe, finalists, teachers; `candidates` come in the order of what is known of them before."""
+    """Graph, recipe, finalists, teachers; `candidates` come in the order of what is known of them before."""
     plain = replace(candidates[0], ops=PLAIN * len(candidates[0].ops))
     clean(contest, plain, settings)
     chosen = best_recipe(contest, candidates[0], settings)
@@ -208,7 +208,7 @@ def with_outsider(
 
 
 def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> None:
-    """Leave out edges between the least similar nodes, where this architecture validates better for it."""
+    """Leave out edges between the least similar nodes, where this architecture is likelier and more often right."""
     if not settings.clean_shares or contest.graph.num_edges == 0:
         return
     value = cosine(contest.graph.x, contest.graph.adjacency)
