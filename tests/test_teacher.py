@@ -5,24 +5,25 @@ import torch
 
 from conftest import random_graph
 from gassip.graph import Graph
+from gassip.metrics import likeliest_power, log_likelihood, powered
 from gassip.settings import Gassip
 from gassip.space import Architecture
+from gassip.spectral import spectral_share
 from gassip.teacher import (
     RECIPES,
     Attempt,
     Contest,
     Row,
+    agreed,
     beats,
     clean,
     gains,
     gentler,
     hidden_parts,
-    log_likelihood,
     milder,
     teach,
     unseen,
     winner,
-    with_outsider,
     with_recipe,
 )
 
@@ -113,8 +114,9 @@ def test_equal_seeds_teach_the_same_and_test_labels_do_not_matter() -> None:
     again = teach(Contest(garbage, seed=0, metric="accuracy", tell=lambda row: None), SHAPES, QUICK)
     assert torch.equal(first.share, again.share) and first.settings == again.settings
     assert not torch.equal(first.share, teach(contest(seed=1), SHAPES, QUICK).share)
-    assert [row["stage"] for row in rows] == [*(f"recipe {name}" for name in RECIPES), "finalist", "finalist"]
-    assert [row["epoch"] for row in rows] == list(range(1, 6))
+    stages = ["graph with all edges", *(f"recipe {name}" for name in RECIPES), "finalist", "finalist"]
+    assert [row["stage"] for row in rows] == stages
+    assert [row["epoch"] for row in rows] == list(range(1, 7))
 
 
 def test_a_recipe_is_what_it_says() -> None:
@@ -139,44 +141,50 @@ def test_a_taught_net_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool()
     assert milder(with_recipe(Gassip(), "strong")) == with_recipe(Gassip(), "strong")
 
 
-def test_the_outsider_weighs_a_quarter_or_what_makes_validation_nodes_likeliest() -> None:
-    own = contest()
-    nets = [own.attempt("", shape, Gassip(), epochs=3) for shape in SHAPES]
-    plain, settings = replace(SHAPES[0], ops=("GCNConv", "GCNConv")), replace(Gassip(), similar=3, retrain_epochs=3)
-    # beside one that is always wrong the outsider weighs as much as it may: more where edges had to go
-    truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
+def test_opinions_weigh_what_makes_the_validation_nodes_likeliest() -> None:
+    graph = contest().graph
+    val = graph.val_mask
+    truth = torch.eye(graph.num_classes)[graph.y.clamp_min(0)]
     wrong = (1.01 - truth) / (1.01 - truth).sum(1, keepdim=True)
-    taught, said = with_outsider(own, [replace(net, share=wrong) for net in nets], plain, settings)
-    assert taught[1] not in nets and str(taught[1].architecture) == "GCNConv ‖ GCNConv"
-    torch.testing.assert_close(said, 0.75 * wrong + 0.25 * taught[1].share)
-    cleaned = contest()
-    cleaned.keep(torch.arange(cleaned.graph.num_edges) % 4 > 0)
-    taught, said = with_outsider(cleaned, [replace(net, share=wrong) for net in nets], plain, settings)
-    torch.testing.assert_close(said, 0.25 * wrong + 0.75 * taught[1].share)
-    # two that know every validation node stay among themselves, where the first alone speaks too low
-    sure = [replace(nets[0], share=truth / 100), replace(nets[1], share=truth)]
-    taught, said = with_outsider(own, sure, plain, settings)
-    assert taught == sure and torch.equal(said, (truth / 100 + truth) / 2)
-    for few, own_settings in ((nets, replace(settings, similar=0)), (nets[:1], settings)):
-        taught, said = with_outsider(own, few, plain, own_settings)
-        assert taught == few
-        torch.testing.assert_close(said, torch.stack([net.share for net in few]).mean(0))
+    sure = (truth + 0.01) / (truth + 0.01).sum(1, keepdim=True)
+    said = powered(sure, likeliest_power(sure[val], graph.y[val]))
+    torch.testing.assert_close(agreed([wrong, sure], graph), said)
+    torch.testing.assert_close(agreed([sure, wrong], graph), said)
+    # each knows half of the nodes and is silent on the rest: their mean knows all
+    halves = torch.arange(graph.num_nodes) % 2 == 0
+    even = torch.full_like(truth, 1 / graph.num_classes)
+    both = [torch.where(part[:, None], sure, even) for part in (halves, ~halves)]
+    calm = [powered(share, likeliest_power(share[val], graph.y[val])) for share in both]
+    torch.testing.assert_close(agreed(both, graph), (calm[0] + calm[1]) / 2)
+    torch.testing.assert_close(agreed(both, graph).sum(1), torch.ones(graph.num_nodes))
+
+
+def test_those_who_teach_beside_the_finalists_are_asked_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[int] = []
+
+    def spy(opinions: list[torch.Tensor], graph: Graph) -> torch.Tensor:
+        heard.append(len(opinions))
+        return opinions[0]
+
+    monkeypatch.setattr("gassip.teacher.agreed", spy)
+    for similar, spectral in ((0, False), (3, False), (0, True), (3, True)):
+        rows: list[Row] = []
+        teach(contest(rows=rows), SHAPES, replace(QUICK, similar=similar, spectral=spectral))
+        assert ("similar nodes" in [row["stage"] for row in rows]) == (similar > 0)
+    assert heard == [1, 2, 2, 3]
 
 
 def test_likelihoods_are_compared_at_each_nets_own_temperature() -> None:
-    own = contest()
-    truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
+    graph = contest().graph
+    truth = torch.eye(graph.num_classes)[graph.y.clamp_min(0)]
     opinion = truth + 2 * torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
-    quiet, loud = (torch.softmax(power * opinion, 1) for power in (1, 3))
-    same = log_likelihood(quiet, own.graph)
-    torch.testing.assert_close(log_likelihood(loud, own.graph), same, atol=1e-3, rtol=0)
+    quiet, loud = (torch.softmax(power * opinion, 1)[graph.val_mask] for power in (1, 3))
+    y = graph.y[graph.val_mask]
+    torch.testing.assert_close(log_likelihood(loud, y), log_likelihood(quiet, y), atol=1e-3, rtol=0)
     # by hand: two classes, three nodes of four right at equal confidence: the best p is 3/4
-    share = torch.tensor([[0.9, 0.1]]).repeat(own.graph.num_nodes, 1)
-    four = torch.zeros_like(own.graph.val_mask).index_fill(0, torch.arange(4), True)
-    graph = replace(own.graph, val_mask=four, train_mask=~four & own.graph.train_mask, y=own.graph.y.clone())
-    graph.y[:4] = torch.tensor([0, 0, 0, 1])
+    share, labels = torch.tensor([[0.9, 0.1]]).repeat(4, 1), torch.tensor([0, 0, 0, 1])
     expected = torch.tensor([0.75, 0.75, 0.75, 0.25]).log()
-    torch.testing.assert_close(log_likelihood(share, graph), expected, atol=1e-3, rtol=0)
+    torch.testing.assert_close(log_likelihood(share, labels), expected, atol=1e-3, rtol=0)
 
 
 def test_a_gain_counts_in_units_of_its_standard_error() -> None:
@@ -199,12 +207,13 @@ def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:
     block = torch.arange(120) // 2 % 3
     masks = tuple((block == part).numpy() for part in range(3))
     graph = Graph.build(x, index, y, masks=masks, undirected=True)
-    settings = replace(QUICK, clean_shares=(0.6,), trial_epochs=40, consistency=0.0, retrain_dropout=0.5)
+    settings = replace(QUICK, clean_shares=(0.6,))
     own = Contest(graph, seed=0, metric="accuracy", tell=lambda row: None)
-    clean(own, SHAPES[0], settings)
+    said = clean(own, settings)
     kept = graph.keep(own.kept)
     same = kept.y[kept.edge_index[0]] == kept.y[kept.edge_index[1]]
     assert kept.num_edges < graph.num_edges and float(same.float().mean()) > 0.8  # .55 before
+    torch.testing.assert_close(said, spectral_share(kept))
     untouched = Contest(random_graph(1, nodes=30), seed=0, metric="accuracy", tell=lambda row: None)
-    clean(untouched, SHAPES[0], replace(settings, trial_epochs=1))
+    clean(untouched, settings)
     assert untouched.kept.all()

@@ -100,11 +100,14 @@ class Gassip:
     retrain_weight_decay: float = _set(5e-4, "weight decay in retraining (row 10)")
     retrain_dropout: float = _set(0.8, "dropout in retraining (row 10)")
     # past the paper (METHOD.md): off in the preset `paper`, on in `best`
-    teachers: int = _set(0, "nets whose mean teaches the final one; 0: what the search found is retrained as it is")
+    teachers: int = _set(
+        0, "finalists whose mean teaches the final net; 0: what the search found is retrained as it is"
+    )
     finalists: int = _set(6, "architectures that compete on validation to be teachers")
     similar: int = _set(
         0, "nodes with similar features that one teacher's graph joins each node to; 0: no such teacher"
     )
+    spectral: bool = _set(False, "logistic regression on the leading directions of the graph teaches beside them")
     students: int = _set(3, "architectures that compete on validation to be the final net")
     peers: bool = _set(False, "nets that competed to be the final one teach it beside the teachers")
     portfolio: tuple[str, ...] = _set((), "architectures that are always finalists, operations joined by +")
@@ -113,9 +116,9 @@ class Gassip:
     feature_rule: Literal["teacher", "random"] = _set("teacher", "which features the final net reads; random: control")
     recipe: Literal["given", "auto"] = _set("given", "dropout, weight decay and batch norm: as set, or by validation")
     clean_shares: tuple[float, ...] = _set(
-        (), "shares of edges, between the most similar nodes, that finalists may be trained on instead of all"
+        (), "shares of edges, between the most similar nodes, that may be kept instead of all"
     )
-    trial_epochs: int = _set(100, "epochs of a trial of a recipe or of a share of edges")
+    trial_epochs: int = _set(100, "epochs of a trial of a recipe")
     consistency: float = _set(0.0, "weight of the agreement of two stochastic passes, of nets without a teacher")
     consistency_temperature: float = _set(0.5, "sharpening of what the passes are to agree on")
     consistency_ramp: int = _set(50, "epochs over which that weight grows")
@@ -233,10 +236,11 @@ BEST = {
     "loss_nodes": "all",
     "kept_edges": "binary",
     "portfolio": ("Linear+APPNP10", "Linear+APPNP5", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
-    "finalists": 8,
+    "finalists": 6,
     "clean_shares": (0.75, 0.5),
     "recipe": "auto",
-    "teachers": 4,
+    "teachers": 3,
+    "spectral": True,
     "similar": 50,
     "peers": True,
     "consistency": 1.0,
@@ -244,14 +248,13 @@ BEST = {
 }
 FEW_WORDS = {
     "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
-    "finalists": 6,
     "students": 6,
     "consistency_temperature": 0.3,
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
 LARGE = {"epochs": 40, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
-HUGE = LARGE | {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "finalists": 6, "students": 2}
+HUGE = LARGE | {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "students": 2}
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:
@@ -294,7 +297,7 @@ def num_rows(settings: Gassip) -> int:
     if settings.teachers == 0:
         return settings.epochs
     recipes = 3 if settings.recipe == "auto" else 0
-    trials = recipes + len(settings.clean_shares) + int(bool(settings.clean_shares))
+    trials = recipes + 1 + len(settings.clean_shares)
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
     outsider = int(settings.similar > 0)
     students = settings.students + int(settings.peers)

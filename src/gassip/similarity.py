@@ -77,7 +77,7 @@ def joined(graph: Graph, count: int) -> Graph:
 
 def nearest(x: Tensor | Csr, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Node, and one of the at most `count` others whose cosine with it is highest and above 0."""
-    table = _directions(x)
+    table = unit_rows(x)
     n = table.shape[0]
     count, step, parts = min(count, n - 1), max(1, DENSE_BLOCK // n), []
     for start in range(0, n if count > 0 else 0, step):
@@ -92,7 +92,7 @@ def nearest(x: Tensor | Csr, count: int) -> tuple[np.ndarray, np.ndarray]:
     return node, other
 
 
-def _directions(x: Tensor | Csr) -> "np.ndarray | sp.csr_array":
+def unit_rows(x: Tensor | Csr) -> "np.ndarray | sp.csr_array":
     """x with rows of length 1 (or 0), words weighed by how rare they are where it is a bag of words."""
     if isinstance(x, Tensor):
         return (x / x.norm(dim=1, keepdim=True).clamp_min(1e-12)).cpu().numpy()

@@ -1,12 +1,12 @@
 """The contest of the preset `best`: which graph, which recipe, which architectures, and what they teach (METHOD.md).
 
-    graph      as given, unless a GCN, which wrong edges harm most, does better without those between the least
-               similar nodes
+    graph      as given, unless logistic regression on its leading directions (spectral.py) does better without the
+               edges between the least similar nodes
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
-    t_i        (1 − w) mean of softmax z_i over the best finalists + w that of the outsider; w = ¼, but where edges had
-               to go for the graph's sake, ¼, ½ or ¾, whichever makes the validation nodes likeliest
+    t_i        w_1 mean of softmax z_i over the best finalists + w_2 the outsider + w_3 the regression, each raised to
+               the power that makes the validation nodes likeliest; w_k are quarters, chosen by the same
 
 Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
 comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
@@ -16,8 +16,8 @@ so what comes first stays unless another is better by more than chance: McNemar'
 
     b − c > σ √(b + c),   b nodes that only the challenger gets right, c only the one that stays
 
-with σ = 2, and 1 in the trials of recipes. Of one architecture on several graphs the likelihood tells more: with g_i
-the gain in log p(y_i) of a validation node, each net at the temperature that suits it best,
+with σ = 2, and 1 in the trials of recipes. Of graphs the likelihood tells more: with g_i the gain in log p(y_i) of a
+validation node,
 
     mean(g) > σ std(g) / √n,   σ = 3
 
@@ -29,28 +29,29 @@ Shapes: N nodes, C classes, D features.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import torch
-from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from gassip.graph import Graph
 from gassip.lessons import lesson
-from gassip.metrics import Metric
+from gassip.metrics import Metric, likeliest_power, log_likelihood, powered, score
 from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.pairs import keep_highest
 from gassip.retrain import predict, seeded, train, validate
 from gassip.settings import Gassip
 from gassip.similarity import cosine, joined
 from gassip.space import Architecture, Net, net_for
+from gassip.spectral import spectral_share
 
 Row = dict[str, float | str]
 SIGMAS = 2.0  # by how much a challenger has to be better
-GRAPH_SIGMAS = 3.0  # between attacks that hurt and those that do not (docs/DESIGN.md)
+GRAPH_SIGMAS = 3.0  # above every graph that nobody perturbed, below every one under a strong attack (docs/DESIGN.md)
 RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
-OUTSIDER_WEIGHTS = (0.25, 0.5, 0.75)  # the first where the graph is to be trusted
-PLAIN = ("GCNConv",)  # the operation of trials of graphs and of the outsider
+PARTS = 4  # weights of opinions are multiples of 1 / PARTS
+PLAIN = ("GCNConv",)  # the operation of the outsider
 RECIPES: dict[str, dict[str, float | bool]] = {
     "strong": {"retrain_dropout": 0.8, "retrain_weight_decay": 5e-4, "batch_norm": False},
     "medium": {"retrain_dropout": 0.5, "retrain_weight_decay": 5e-5, "batch_norm": False},
@@ -152,6 +153,19 @@ class Contest:
             share=share,
         )
 
+    def regress(self, stage: str, graph: Graph) -> tuple[float, Tensor]:
+        """Logistic regression on the leading directions of `graph`: its validation score, and what it says, [N, C]."""
+        began = time.perf_counter()
+        self.number += 1
+        share = spectral_share(graph)
+        own, y = share[graph.val_mask], graph.y[graph.val_mask]
+        loss = -float(log_likelihood(own, y).mean())
+        value = score(self.metric, own.clamp_min(1e-30).log(), y)
+        value = -loss if value is None else value
+        row: Row = {"epoch": self.number, "stage": stage, "architecture": "directions", "val_score": value}
+        self.tell(row | {"val_loss": loss, "seconds": time.perf_counter() - began})
+        return value, share
+
 
 def right(share: Tensor, graph: Graph) -> Tensor:
     """Which validation nodes class shares [N, C] get right."""
@@ -170,8 +184,7 @@ class Lesson:
 
 def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip) -> Lesson:
     """Graph, recipe, finalists, teachers; `candidates` come in the order of what is known of them before."""
-    plain = replace(candidates[0], ops=PLAIN * len(candidates[0].ops))
-    clean(contest, plain, settings)
+    spectral = clean(contest, settings)
     chosen = best_recipe(contest, candidates[0], settings)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
@@ -180,61 +193,51 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         own = gentler(chosen, architecture)
         finalists.append(contest.attempt("finalist", architecture, own, epochs=settings.retrain_epochs, graph=seen))
     ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
-    teachers, share = with_outsider(contest, ranked[: settings.teachers], plain, chosen)
+    best = ranked[: settings.teachers]
+    opinions = [torch.stack([own.share for own in best]).mean(0)]
+    if settings.similar > 0:
+        outsider = replace(candidates[0], ops=PLAIN * len(candidates[0].ops))
+        wider = joined(contest.graph, settings.similar)
+        best.append(contest.attempt("similar nodes", outsider, chosen, epochs=settings.retrain_epochs, graph=wider))
+        opinions.append(best[-1].share)
+    if settings.spectral:
+        opinions.append(spectral)
     return Lesson(
         settings=milder(chosen),
         students=[own.architecture for own in finalists if own in ranked[: settings.students]],
-        share=unseen(share, finalists, parts),
-        feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in teachers]).mean(0),
+        share=unseen(agreed(opinions, contest.graph), finalists, parts),
+        feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in best]).mean(0),
     )
 
 
-def with_outsider(
-    contest: Contest, teachers: list[Attempt], architecture: Architecture, settings: Gassip
-) -> tuple[list[Attempt], Tensor]:
-    """The teachers and what they say, [N, C]: an outsider of some weight takes the last one's place, or none does."""
-    alone = torch.stack([own.share for own in teachers]).mean(0)
-    if settings.similar == 0 or len(teachers) < 2:
-        return teachers, alone
-    wider = joined(contest.graph, settings.similar)
-    outsider = contest.attempt("similar nodes", architecture, settings, epochs=settings.retrain_epochs, graph=wider)
-    few = torch.stack([own.share for own in teachers[:-1]]).mean(0)
-    weights = OUTSIDER_WEIGHTS[:1] if contest.kept.all() else OUTSIDER_WEIGHTS
-    opinions = [(1 - weight) * few + weight * outsider.share for weight in weights]
-    best = max(opinions, key=lambda share: float(log_likelihood(share, contest.graph).mean()))
-    if gains(log_likelihood(alone, contest.graph), log_likelihood(best, contest.graph)):
-        return teachers, alone
-    return [*teachers[:-1], outsider], best
+def agreed(opinions: Sequence[Tensor], graph: Graph) -> Tensor:
+    """t [N, C]: the weighted mean of opinions [N, C] that makes the validation nodes likeliest."""
+    val, y = graph.val_mask, graph.y[graph.val_mask]
+    calm = torch.stack([powered(share, likeliest_power(share[val], y)) for share in opinions])  # [opinions, N, C]
+    heard = (
+        calm[:, val].gather(2, y[None, :, None].expand(len(opinions), -1, 1)).squeeze(2)
+    )  # p(y_i), [opinions, nodes]
+    weights = [w for w in product(range(PARTS, -1, -1), repeat=len(opinions)) if sum(w) == PARTS]
+    table = torch.tensor(weights, dtype=calm.dtype, device=calm.device) / PARTS
+    best = int((table @ heard).clamp_min(1e-30).log().mean(1).argmax())
+    return torch.einsum("k,knc->nc", table[best], calm)
 
 
-def clean(contest: Contest, architecture: Architecture, settings: Gassip) -> None:
-    """Leave out edges between the least similar nodes, where this architecture is likelier and more often right."""
+def clean(contest: Contest, settings: Gassip) -> Tensor:
+    """Leave out edges between the least similar nodes where that helps; what the regression says then, [N, C]."""
+    before, said = contest.regress("graph with all edges", contest.graph)
     if not settings.clean_shares or contest.graph.num_edges == 0:
-        return
+        return said
     value = cosine(contest.graph.x, contest.graph.adjacency)
-
-    def attempt(share: float, graph: Graph) -> Attempt:
-        stage = f"graph with {share:g} of the edges"
-        return contest.attempt(stage, architecture, settings, epochs=settings.trial_epochs, graph=graph)
-
-    stays, before = torch.ones_like(value, dtype=torch.bool), attempt(1.0, contest.graph)
+    val, y = contest.graph.val_mask, contest.graph.y[contest.graph.val_mask]
+    stays = torch.ones_like(value, dtype=torch.bool)
     for share in sorted(settings.clean_shares, reverse=True):
         keep = keep_highest(contest.graph, value, share)
-        after = attempt(share, contest.graph.keep(keep))
-        likelier = gains(log_likelihood(after.share, contest.graph), log_likelihood(before.share, contest.graph))
-        if likelier and after.value > before.value:
-            stays, before = keep, after
+        after, new = contest.regress(f"graph with {share:g} of the edges", contest.graph.keep(keep))
+        if after > before and gains(log_likelihood(new[val], y), log_likelihood(said[val], y)):
+            stays, before, said = keep, after, new
     contest.keep(stays)
-
-
-def log_likelihood(share: Tensor, graph: Graph) -> Tensor:
-    """log p(y_i) of the validation nodes, with p_i ∝ share_i^t and the t that makes their mean highest."""
-    log_share, y = share.clamp_min(1e-9).log()[graph.val_mask], graph.y[graph.val_mask]
-
-    def at(power: float) -> Tensor:
-        return torch.log_softmax(power * log_share, 1).gather(1, y[:, None]).squeeze(1)
-
-    return at(minimize_scalar(lambda power: -float(at(power).mean()), bounds=(0.05, 20), method="bounded").x)
+    return said
 
 
 def gains(challenger: Tensor, incumbent: Tensor, sigmas: float = GRAPH_SIGMAS) -> bool:
