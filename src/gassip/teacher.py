@@ -212,11 +212,10 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
 
 def agreed(opinions: Sequence[Tensor], graph: Graph) -> Tensor:
     """t [N, C]: the weighted mean of opinions [N, C] that makes the validation nodes likeliest."""
-    val, y = graph.val_mask, graph.y[graph.val_mask]
-    calm = torch.stack([powered(share, likeliest_power(share[val], y)) for share in opinions])  # [opinions, N, C]
-    heard = (
-        calm[:, val].gather(2, y[None, :, None].expand(len(opinions), -1, 1)).squeeze(2)
-    )  # p(y_i), [opinions, nodes]
+    nodes = torch.nonzero(graph.val_mask).squeeze(1)
+    y = graph.y[nodes]
+    calm = torch.stack([powered(share, likeliest_power(share[nodes], y)) for share in opinions])  # [opinions, N, C]
+    heard = calm[:, nodes, y]  # p(y_i), [opinions, validation nodes]
     weights = [w for w in product(range(PARTS, -1, -1), repeat=len(opinions)) if sum(w) == PARTS]
     table = torch.tensor(weights, dtype=calm.dtype, device=calm.device) / PARTS
     best = int((table @ heard).clamp_min(1e-30).log().mean(1).argmax())
