@@ -21,8 +21,11 @@ def test_a_hat_by_hand() -> None:
     np.testing.assert_allclose(normalised(graph).toarray(), expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_directions_are_the_leading_ones_of_a_hat_a_hat_x(sparse: bool) -> None:
+@pytest.mark.parametrize(("sparse", "narrow"), [(False, 1024), (False, 4), (True, 1024)])
+def test_directions_are_the_leading_ones_of_a_hat_a_hat_x(
+    sparse: bool, narrow: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gassip.spectral.NARROW", narrow)
     graph = random_graph(2, nodes=40, features=12, sparse=sparse)
     rows = unit_rows(graph.x)
     x = rows if isinstance(rows, np.ndarray) else rows.toarray()
@@ -63,9 +66,10 @@ def test_shares_repeat_and_neither_see_test_labels_nor_random_state() -> None:
     assert torch.equal(spectral_share(garbage), first)
 
 
-@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("sparse", "narrow"), [(False, 1024), (False, 0), (True, 1024)])
 @pytest.mark.parametrize("features", [1, 2])
-def test_few_features_do(features: int, sparse: bool) -> None:
+def test_few_features_do(features: int, sparse: bool, narrow: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gassip.spectral.NARROW", narrow)
     assert spectral_share(random_graph(1, nodes=20, features=features, sparse=sparse)).isfinite().all()
 
 

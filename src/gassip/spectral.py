@@ -24,6 +24,7 @@ from gassip.similarity import unit_rows
 
 DIRECTIONS = 32
 STEPS = 2
+NARROW = 1024  # dense features up to which Mᵀ M is written out
 DECAYS = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)  # λ, until the likelihood falls
 STEPS_OF_FIT = 50  # each from where the one before ended
 
@@ -36,13 +37,15 @@ def spectral_share(graph: Graph) -> Tensor:
 def leading(graph: Graph, count: int = DIRECTIONS) -> Tensor:
     """E [N, K] on the CPU, float64; zeros where no feature differs from 0."""
     x, adjacency = unit_rows(graph.x), normalised(graph)
-    found = of_dense(x, adjacency, count) if isinstance(x, np.ndarray) else of_sparse(x, adjacency, count)
+    narrow = isinstance(x, np.ndarray) and x.shape[1] <= NARROW
+    found = of_narrow(x, adjacency, count) if narrow else of_wide(x, adjacency, count)
     length = np.sqrt((found**2).mean(0).sum())
     return torch.from_numpy(np.ascontiguousarray(found / length if length > 0 else found))
 
 
-def of_sparse(x: sp.csr_array, adjacency: sp.csr_array, count: int) -> np.ndarray:
-    """U S [N, K] of Â² X, never written out."""
+def of_wide(x: "np.ndarray | sp.csr_array", adjacency: sp.csr_array, count: int) -> np.ndarray:
+    """U S [N, K] of Â² X, which is never written out."""
+    x = x.astype(np.float64)
 
     def forward(v: np.ndarray) -> np.ndarray:
         return propagated(adjacency, x @ v)
@@ -52,15 +55,15 @@ def of_sparse(x: sp.csr_array, adjacency: sp.csr_array, count: int) -> np.ndarra
 
     count = min(count, min(x.shape) - 1)  # ARPACK needs one to spare
     if count < 1:
-        return of_dense(x.toarray(), adjacency, 1)
+        return of_narrow(x if isinstance(x, np.ndarray) else x.toarray(), adjacency, 1)
     product = LinearOperator(x.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(min(x.shape))
     left, size, _ = svds(product, k=count, v0=start)
     return left * size
 
 
-def of_dense(x: np.ndarray, adjacency: sp.csr_array, count: int) -> np.ndarray:
-    """The same for few, dense features: U S = M V with V the eigenvectors of Mᵀ M, M = Â² X."""
+def of_narrow(x: np.ndarray, adjacency: sp.csr_array, count: int) -> np.ndarray:
+    """The same of few, dense features: U S = M V with V the eigenvectors of Mᵀ M, M = Â² X."""
     product = propagated(adjacency, x.astype(np.float64))
     _, vectors = np.linalg.eigh(product.T @ product)  # rising eigenvalues
     return product @ vectors[:, -count:]
