@@ -13,6 +13,7 @@ from gassip.teacher import (
     RECIPES,
     Attempt,
     Contest,
+    Regression,
     Row,
     agreed,
     beats,
@@ -21,6 +22,8 @@ from gassip.teacher import (
     gentler,
     hidden_parts,
     milder,
+    misleads,
+    smoothing,
     teach,
     unseen,
     winner,
@@ -213,7 +216,73 @@ def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:
     kept = graph.keep(own.kept)
     same = kept.y[kept.edge_index[0]] == kept.y[kept.edge_index[1]]
     assert kept.num_edges < graph.num_edges and float(same.float().mean()) > 0.8  # .55 before
-    torch.testing.assert_close(said, spectral_share(kept))
+    torch.testing.assert_close(said.share, spectral_share(kept))
     untouched = Contest(random_graph(1, nodes=30), seed=0, metric="accuracy", tell=lambda row: None)
     clean(untouched, settings)
     assert untouched.kept.all()
+
+
+def two_groups(blind: bool) -> Graph:
+    """Two groups with words of their own; edges join any two nodes, or two of one group."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(240) % 2
+    x = torch.zeros(240, 40)
+    for node in range(240):
+        x[node, torch.randperm(30, generator=generator)[:5] + 10 * int(y[node])] = 1.0  # a third is shared
+    ends = torch.randint(120, (2, 700), generator=generator) * 2
+    index = torch.cat([ends, ends + 1], 1)
+    if blind:
+        index = torch.randint(240, (2, 1400), generator=generator)
+    block = torch.arange(240) // 2 % 3
+    return Graph.build(x, index, y, masks=tuple((block == part).numpy() for part in range(3)), undirected=True)
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_blind_edges_mislead_and_nets_that_do_not_smooth_come_first(blind: bool) -> None:
+    rows: list[Row] = []
+    own = Contest(two_groups(blind), seed=0, metric="accuracy", tell=rows.append)
+    assert misleads(own, own.regress("", own.graph)) == blind
+    shapes = [Architecture(ops=ops, hidden=(6,)) for ops in (("Linear", "APPNP5"), ("Linear", "Linear"))]
+    rows.clear()
+    teach(own, shapes, QUICK)
+    first = next(str(row["architecture"]) for row in rows if row["stage"] == "finalist")
+    assert first == ("Linear ‖ Linear" if blind else "Linear ‖ APPNP5")
+
+
+def test_a_graph_without_edges_does_not_mislead() -> None:
+    graph = random_graph(1, nodes=30)
+    bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool))
+    own = Contest(bare, seed=0, metric="accuracy", tell=lambda row: None)
+    assert not misleads(own, own.regress("", own.graph))
+
+
+def test_how_far_an_architecture_smooths() -> None:
+    texts = ("Linear+Linear", "ArmaConv+Linear", "SAGEConv+SAGEConv", "Linear+APPNP10", "GCNConv+SAGEConv")
+    shapes = [Architecture(ops=tuple(text.split("+")), hidden=(6,)) for text in texts]
+    assert sorted(reversed(shapes), key=smoothing) == shapes
+    assert [smoothing(shape)[0] for shape in shapes] == [False, False, False, True, True]
+
+
+def test_of_two_regressions_the_likelier_must_score_higher_too() -> None:
+    share, sure, unsure = torch.ones(4, 2) / 2, torch.full((4,), -0.1), torch.tensor([-1.0, -1.1, -1.0, -1.1])
+    low = Regression(share=share, value=0.5, gain=unsure)
+    assert Regression(share=share, value=0.6, gain=sure).beats(low)
+    assert not Regression(share=share, value=0.5, gain=sure).beats(low)
+    assert not Regression(share=share, value=0.6, gain=unsure).beats(low)
+
+
+def test_the_best_finalist_teaches_alone_where_the_others_spoil_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = contest()
+    truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
+    attempt = Contest.attempt
+
+    def knowing(self: Contest, stage: str, *args: object, **options: object) -> Attempt:
+        made = attempt(self, stage, *args, **options)  # type: ignore[arg-type]
+        known = stage == "finalist" and "APPNP5" in str(made.architecture)
+        return replace(made, share=truth, value=1.0, right=torch.ones_like(made.right)) if known else made
+
+    monkeypatch.setattr(Contest, "attempt", knowing)
+    wrong = truth.roll(1, 1)
+    monkeypatch.setattr("gassip.teacher.agreed", lambda opinions, graph: wrong)
+    hidden = torch.stack(hidden_parts(own.graph, 2, seed=0)).any(0)
+    assert torch.equal(teach(own, SHAPES, QUICK).share[~hidden], truth[~hidden])

@@ -1,12 +1,14 @@
 """The contest of the preset `best`: which graph, which recipe, which architectures, and what they teach (METHOD.md).
 
     graph      as given, unless logistic regression on its leading directions (spectral.py) does better without the
-               edges between the least similar nodes
+               edges between the least similar nodes; where it does better without any edge, architectures that do
+               not mix a node with its neighbours come first
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
     t_i        w_1 mean of softmax z_i over the best finalists + w_2 the outsider + w_3 the regression, each raised to
-               the power that makes the validation nodes likeliest; w_k are quarters, chosen by the same
+               the power that makes the validation nodes likeliest; w_k are quarters, chosen by the same; but the best
+               finalist alone where it is right more often by more than chance
 
 Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
 comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
@@ -52,6 +54,7 @@ RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 PARTS = 4  # weights of opinions are multiples of 1 / PARTS
 PLAIN = ("GCNConv",)  # the operation of the outsider
+APART = ("Linear", "SAGEConv", "ArmaConv")  # operations with weights of their own for the node itself
 RECIPES: dict[str, dict[str, float | bool]] = {
     "strong": {"retrain_dropout": 0.8, "retrain_weight_decay": 5e-4, "batch_norm": False},
     "medium": {"retrain_dropout": 0.5, "retrain_weight_decay": 5e-5, "batch_norm": False},
@@ -153,18 +156,35 @@ class Contest:
             share=share,
         )
 
-    def regress(self, stage: str, graph: Graph) -> tuple[float, Tensor]:
-        """Logistic regression on the leading directions of `graph`: its validation score, and what it says, [N, C]."""
+    def regress(self, stage: str, graph: Graph) -> "Regression":
+        """Logistic regression on the leading directions of `graph`."""
         began = time.perf_counter()
         self.number += 1
-        share = spectral_share(graph)
-        own, y = share[graph.val_mask], graph.y[graph.val_mask]
-        loss = -float(log_likelihood(own, y).mean())
-        value = score(self.metric, own.clamp_min(1e-30).log(), y)
-        value = -loss if value is None else value
-        row: Row = {"epoch": self.number, "stage": stage, "architecture": "directions", "val_score": value}
-        self.tell(row | {"val_loss": loss, "seconds": time.perf_counter() - began})
-        return value, share
+        own = Regression.on(graph, self.metric)
+        row: Row = {"epoch": self.number, "stage": stage, "architecture": "directions", "val_score": own.value}
+        self.tell(row | {"val_loss": -float(own.gain.mean()), "seconds": time.perf_counter() - began})
+        return own
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Regression:
+    """What logistic regression on the leading directions says of a graph, and how it validates."""
+
+    share: Tensor  # [N, C]
+    value: float  # validation score
+    gain: Tensor  # log p(y_i) of the validation nodes
+
+    @staticmethod
+    def on(graph: Graph, metric: Metric) -> "Regression":
+        share, y = spectral_share(graph), graph.y[graph.val_mask]
+        own = share[graph.val_mask]
+        gain = log_likelihood(own, y)
+        value = score(metric, own.clamp_min(1e-30).log(), y)
+        return Regression(share=share, value=float(gain.mean()) if value is None else value, gain=gain)
+
+    def beats(self, other: "Regression") -> bool:
+        """Whether validation nodes are likelier by more than chance, and the score is higher."""
+        return self.value > other.value and gains(self.gain, other.gain)
 
 
 def right(share: Tensor, graph: Graph) -> Tensor:
@@ -184,7 +204,9 @@ class Lesson:
 
 def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip) -> Lesson:
     """Graph, recipe, finalists, teachers; `candidates` come in the order of what is known of them before."""
-    spectral = clean(contest, settings)
+    judge = clean(contest, settings)
+    if misleads(contest, judge):
+        candidates = sorted(candidates, key=smoothing)
     chosen = best_recipe(contest, candidates[0], settings)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
@@ -201,11 +223,14 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         best.append(contest.attempt("similar nodes", outsider, chosen, epochs=settings.retrain_epochs, graph=wider))
         opinions.append(best[-1].share)
     if settings.spectral:
-        opinions.append(spectral)
+        opinions.append(judge.share)
+    share = agreed(opinions, contest.graph)
+    if beyond_chance(ranked[0].right, right(share, contest.graph)):
+        share = ranked[0].share
     return Lesson(
         settings=milder(chosen),
         students=[own.architecture for own in finalists if own in ranked[: settings.students]],
-        share=unseen(agreed(opinions, contest.graph), finalists, parts),
+        share=unseen(share, finalists, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in best]).mean(0),
     )
 
@@ -222,21 +247,31 @@ def agreed(opinions: Sequence[Tensor], graph: Graph) -> Tensor:
     return torch.einsum("k,knc->nc", table[best], calm)
 
 
-def clean(contest: Contest, settings: Gassip) -> Tensor:
-    """Leave out edges between the least similar nodes where that helps; what the regression says then, [N, C]."""
-    before, said = contest.regress("graph with all edges", contest.graph)
+def clean(contest: Contest, settings: Gassip) -> Regression:
+    """Leave out edges between the least similar nodes where that helps; what the regression says then."""
+    stays = contest.regress("graph with all edges", contest.graph)
     if not settings.clean_shares or contest.graph.num_edges == 0:
-        return said
+        return stays
     value = cosine(contest.graph.x, contest.graph.adjacency)
-    val, y = contest.graph.val_mask, contest.graph.y[contest.graph.val_mask]
-    stays = torch.ones_like(value, dtype=torch.bool)
+    kept = torch.ones_like(value, dtype=torch.bool)
     for share in sorted(settings.clean_shares, reverse=True):
         keep = keep_highest(contest.graph, value, share)
-        after, new = contest.regress(f"graph with {share:g} of the edges", contest.graph.keep(keep))
-        if after > before and gains(log_likelihood(new[val], y), log_likelihood(said[val], y)):
-            stays, before, said = keep, after, new
-    contest.keep(stays)
-    return said
+        rival = contest.regress(f"graph with {share:g} of the edges", contest.graph.keep(keep))
+        if rival.beats(stays):
+            stays, kept = rival, keep
+    contest.keep(kept)
+    return stays
+
+
+def misleads(contest: Contest, judge: Regression) -> bool:
+    """Whether the regression does better without any edge: neighbours are unlike, and a net that smooths errs."""
+    none = torch.zeros(contest.graph.num_edges, dtype=torch.bool, device=contest.graph.device)
+    return bool(none.numel()) and Regression.on(contest.graph.keep(none), contest.metric).beats(judge)
+
+
+def smoothing(architecture: Architecture) -> tuple[bool, int]:
+    """Whether any operation mixes a node with its neighbours, and how many read edges at all."""
+    return any(op not in APART for op in architecture.ops), sum(op != "Linear" for op in architecture.ops)
 
 
 def gains(challenger: Tensor, incumbent: Tensor, sigmas: float = GRAPH_SIGMAS) -> bool:
