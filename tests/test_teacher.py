@@ -244,9 +244,10 @@ def test_blind_edges_mislead_and_nets_that_do_not_smooth_come_first(blind: bool)
     assert misleads(own, own.regress("", own.graph)) == blind
     shapes = [Architecture(ops=ops, hidden=(6,)) for ops in (("Linear", "APPNP5"), ("Linear", "Linear"))]
     rows.clear()
-    teach(own, shapes, QUICK)
+    lesson = teach(own, shapes, replace(QUICK, similar=3, peers=True))
     first = next(str(row["architecture"]) for row in rows if row["stage"] == "finalist")
     assert first == ("Linear ‖ Linear" if blind else "Linear ‖ APPNP5")
+    assert lesson.settings.peers != blind and ("similar nodes" in [row["stage"] for row in rows]) != blind
 
 
 def test_a_graph_without_edges_does_not_mislead() -> None:
@@ -269,20 +270,3 @@ def test_of_two_regressions_the_likelier_must_score_higher_too() -> None:
     assert Regression(share=share, value=0.6, gain=sure).beats(low)
     assert not Regression(share=share, value=0.5, gain=sure).beats(low)
     assert not Regression(share=share, value=0.6, gain=unsure).beats(low)
-
-
-def test_the_best_finalist_teaches_alone_where_the_others_spoil_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = contest()
-    truth = torch.eye(own.graph.num_classes)[own.graph.y.clamp_min(0)]
-    attempt = Contest.attempt
-
-    def knowing(self: Contest, stage: str, *args: object, **options: object) -> Attempt:
-        made = attempt(self, stage, *args, **options)  # type: ignore[arg-type]
-        known = stage == "finalist" and "APPNP5" in str(made.architecture)
-        return replace(made, share=truth, value=1.0, right=torch.ones_like(made.right)) if known else made
-
-    monkeypatch.setattr(Contest, "attempt", knowing)
-    wrong = truth.roll(1, 1)
-    monkeypatch.setattr("gassip.teacher.agreed", lambda opinions, graph: wrong)
-    hidden = torch.stack(hidden_parts(own.graph, 2, seed=0)).any(0)
-    assert torch.equal(teach(own, SHAPES, QUICK).share[~hidden], truth[~hidden])

@@ -2,13 +2,12 @@
 
     graph      as given, unless logistic regression on its leading directions (spectral.py) does better without the
                edges between the least similar nodes; where it does better without any edge, architectures that do
-               not mix a node with its neighbours come first
+               not mix a node with its neighbours come first, and the best finalist teaches alone
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
     t_i        w_1 mean of softmax z_i over the best finalists + w_2 the outsider + w_3 the regression, each raised to
-               the power that makes the validation nodes likeliest; w_k are quarters, chosen by the same; but the best
-               finalist alone where it is right more often by more than chance
+               the power that makes the validation nodes likeliest; w_k are quarters, chosen by the same
 
 Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
 comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
@@ -207,6 +206,7 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
     judge = clean(contest, settings)
     if misleads(contest, judge):
         candidates = sorted(candidates, key=smoothing)
+        settings = replace(settings, teachers=1, similar=0, spectral=False, peers=False)  # others would spoil it
     chosen = best_recipe(contest, candidates[0], settings)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
@@ -224,13 +224,10 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         opinions.append(best[-1].share)
     if settings.spectral:
         opinions.append(judge.share)
-    share = agreed(opinions, contest.graph)
-    if beyond_chance(ranked[0].right, right(share, contest.graph)):
-        share = ranked[0].share
     return Lesson(
         settings=milder(chosen),
         students=[own.architecture for own in finalists if own in ranked[: settings.students]],
-        share=unseen(share, finalists, parts),
+        share=unseen(agreed(opinions, contest.graph), finalists, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in best]).mean(0),
     )
 
