@@ -244,9 +244,10 @@ def test_blind_edges_mislead_and_nets_that_do_not_smooth_come_first(blind: bool)
     assert misleads(own, own.regress("", own.graph)) == blind
     shapes = [Architecture(ops=ops, hidden=(6,)) for ops in (("Linear", "APPNP5"), ("Linear", "Linear"))]
     rows.clear()
-    lesson = teach(own, shapes, replace(QUICK, similar=3, peers=True))
+    lesson = teach(own, shapes, replace(QUICK, similar=3, peers=True, feature_share=0.5))
     first = next(str(row["architecture"]) for row in rows if row["stage"] == "finalist")
     assert first == ("Linear ‖ Linear" if blind else "Linear ‖ APPNP5")
+    assert lesson.settings.feature_share == (1.0 if blind else 0.5)
     assert lesson.settings.peers != blind and ("similar nodes" in [row["stage"] for row in rows]) != blind
 
 

@@ -2,7 +2,7 @@
 
     graph      as given, unless logistic regression on its leading directions (spectral.py) does better without the
                edges between the least similar nodes; where it does better without any edge, architectures that do
-               not mix a node with its neighbours come first, and the best finalist teaches alone
+               not mix a node with its neighbours come first, the best finalist teaches alone, and no feature goes
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
@@ -206,7 +206,7 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
     judge = clean(contest, settings)
     if misleads(contest, judge):
         candidates = sorted(candidates, key=smoothing)
-        settings = replace(settings, teachers=1, similar=0, spectral=False, peers=False)  # others would spoil it
+        settings = replace(settings, teachers=1, similar=0, spectral=False, peers=False, feature_share=1.0)
     chosen = best_recipe(contest, candidates[0], settings)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
