@@ -99,7 +99,14 @@ def test_ctrl_c_ends_all_processes_and_keeps_the_book(tmp_path: Path) -> None:
     words = ["run", "random-edges", "--data", "toy.npz", "--seeds", "400", "--jobs", "2", "--record", "--quiet"]
     command = [sys.executable, "-m", "gassip", *words, "--set", "epochs=50"]
     env = os.environ | {"PYTHONPATH": str(Path(gassip.__file__).parents[1])}
-    started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=env)
+    started = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=env,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
+    )
     book, waited = tmp_path / "results" / "toy.jsonl", time.monotonic()
     while not book.exists() and time.monotonic() - waited < 60:
         time.sleep(0.05)
