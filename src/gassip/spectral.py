@@ -4,8 +4,8 @@
     W, b = argmin mean_{V_L} CE(y, p) + λ |W|²,   λ: whichever makes the validation nodes likeliest
 
 X has rows of length 1, words weighing log(N / nodes that have them) where it is a bag of words (similarity.py). No
-label has a part in E, so with few labels it is as good as a net, errs elsewhere, costs a tenth of a second on Cora, and
-has no luck of seeds: equal graphs give equal shares. That also makes it a judge of graphs.
+label has a part in E, so with few labels it is as good as a net, errs elsewhere, costs half a second on Cora, and has
+no luck of seeds: equal graphs give equal shares. That also makes it a judge of graphs.
 
 Shapes: N nodes, C classes, K directions.
 """
