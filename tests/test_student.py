@@ -116,18 +116,6 @@ def test_test_labels_change_nothing() -> None:
     assert torch.equal(one.teacher, two.teacher)  # type: ignore[arg-type]
 
 
-def test_those_that_competed_teach_beside_the_teachers() -> None:
-    graph = small()
-    rows: list[Row] = []
-    alone = search(graph, preset("best", graph, FEW | {"peers": False}), seed=0)
-    taught = search(graph, preset("best", graph, FEW), seed=0, on_epoch=rows.append)
-    assert alone.teacher is not None and taught.teacher is not None
-    assert [row.get("stage") for row in rows].count("taught by peers") == 1
-    peers = 2 * taught.teacher - alone.teacher  # half of each
-    torch.testing.assert_close(peers.sum(1), torch.ones(graph.num_nodes))
-    assert float(peers.min()) >= -1e-6 and not torch.allclose(peers, alone.teacher)
-
-
 def test_controls_are_settings() -> None:
     graph = small(sparse=True)
     control = {"final_ops": "GCNConv+GCNConv", "feature_share": 1.0, "edge_shares": (1.0,), "size_steps": ()}

@@ -5,8 +5,6 @@
 
 Macro F1 is the mean over the classes that occur, as truth or as answer; AUC is one class against the rest, the mean
 over the classes (two classes: that of class 1). Hanley and McNeil, Radiology 143, 1982.
-
-And how likely class shares make the labels, each at the power that suits it best: log p(y_i), p_i ∝ share_i^t.
 """
 
 from typing import Literal, get_args
@@ -14,10 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy.optimize import minimize_scalar
 from scipy.stats import rankdata
 from torch import Tensor
-from torch.nn import functional as F
 
 from gassip.graph import SPLITS, Graph
 
@@ -69,23 +65,3 @@ def all_scores(logits: Tensor, graph: Graph) -> dict[str, dict[str, float]]:
         if defined:
             table[metric] = defined
     return table
-
-
-def powered(share: Tensor, power: float) -> Tensor:
-    """p [N, C]: each row of shares to this power, normalised again."""
-    return torch.softmax(power * share.clamp_min(1e-9).log(), 1)
-
-
-def likeliest_power(share: Tensor, y: Tensor) -> float:
-    """t that makes the mean of log p(y_i) highest."""
-    log_share = share.clamp_min(1e-9).log()
-
-    def loss(power: float) -> float:
-        return float(F.cross_entropy(power * log_share, y))
-
-    return float(minimize_scalar(loss, bounds=(0.05, 20), method="bounded").x)
-
-
-def log_likelihood(share: Tensor, y: Tensor) -> Tensor:
-    """log p(y_i) at the likeliest power, [N]."""
-    return powered(share, likeliest_power(share, y)).gather(1, y[:, None]).squeeze(1).log()

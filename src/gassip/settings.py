@@ -109,7 +109,6 @@ class Gassip:
     )
     spectral: bool = _set(False, "logistic regression on the leading directions of the graph teaches beside them")
     students: int = _set(3, "architectures that compete on validation to be the final net")
-    peers: bool = _set(False, "nets that competed to be the final one teach it beside the teachers")
     portfolio: tuple[str, ...] = _set((), "architectures that are always finalists, operations joined by +")
     ranking: Literal["supernet", "random"] = _set("supernet", "what the other finalists are taken by; random: control")
     final_ops: str = _set("", "the final net's operations joined by +; empty: by validation")
@@ -242,13 +241,11 @@ BEST = {
     "teachers": 3,
     "spectral": True,
     "similar": 50,
-    "peers": True,
     "consistency": 1.0,
     "distillation": 1.0,
 }
 FEW_WORDS = {
     "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
-    "students": 6,
     "consistency_temperature": 0.3,
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
@@ -300,8 +297,7 @@ def num_rows(settings: Gassip) -> int:
     trials = recipes + 1 + len(settings.clean_shares)
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
     outsider = int(settings.similar > 0)
-    students = settings.students + int(settings.peers)
-    return settings.epochs + trials + settings.finalists + outsider + students + rivals
+    return settings.epochs + trials + settings.finalists + outsider + settings.students + rivals
 
 
 def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:

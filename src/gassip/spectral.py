@@ -1,6 +1,6 @@
 """A teacher without a net: logistic regression on the leading directions of Â² X (METHOD.md).
 
-    Â² X ≈ U S Vᵀ (the K largest),   E = U S / c with Σ_d mean_i E_id² = 1,   p_i = softmax(E_i W + b)
+    Â² X ≈ U S Vᵀ (the K largest),   E_i = (U S)_i / |(U S)_i|,   p_i = softmax(E_i W + b)
     W, b = argmin mean_{V_L} CE(y, p) + λ |W|²,   λ: whichever makes the validation nodes likeliest
 
 X has rows of length 1, words weighing log(N / nodes that have them) where it is a bag of words (similarity.py). No
@@ -17,13 +17,14 @@ from scipy.sparse.linalg import LinearOperator, svds
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.calibration import log_likelihood
 from gassip.graph import Graph
-from gassip.metrics import log_likelihood
 from gassip.ops import MaskedGraph
 from gassip.similarity import unit_rows
 
 DIRECTIONS = 32
 STEPS = 2
+TINY = 1e-6
 NARROW = 1024  # dense features up to which Mᵀ M is written out
 DECAYS = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)  # λ, until the likelihood falls
 STEPS_OF_FIT = 50  # each from where the one before ended
@@ -35,12 +36,13 @@ def spectral_share(graph: Graph) -> Tensor:
 
 
 def leading(graph: Graph, count: int = DIRECTIONS) -> Tensor:
-    """E [N, K] on the CPU, float64; zeros where no feature differs from 0."""
+    """E [N, K] on the CPU, float64, rows of length 1; zeros where no feature differs from 0."""
     x, adjacency = unit_rows(graph.x), normalised(graph)
     narrow = isinstance(x, np.ndarray) and x.shape[1] <= NARROW
     found = of_narrow(x, adjacency, count) if narrow else of_wide(x, adjacency, count)
-    length = np.sqrt((found**2).mean(0).sum())
-    return torch.from_numpy(np.ascontiguousarray(found / length if length > 0 else found))
+    length = np.linalg.norm(found, axis=1, keepdims=True)
+    least = TINY * length.max(initial=0)  # a node without features, and without neighbours that have some, stays at 0
+    return torch.from_numpy(np.ascontiguousarray(found / np.maximum(length, least if least > 0 else 1)))
 
 
 def of_wide(x: "np.ndarray | sp.csr_array", adjacency: sp.csr_array, count: int) -> np.ndarray:

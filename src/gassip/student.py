@@ -10,8 +10,6 @@
               similarity   cos(x_i, x_j)
               random       the control
 
-    teacher   after the architecture is chosen, half the teachers' shares and half the mean of those that competed
-
 Every choice is made by training the net that would result, taught by the teacher, and validating it; what comes first
 stays unless another is better by more than chance.
 
@@ -44,34 +42,30 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
     given = tuple(settings.final_ops.split("+"))
     students = [given] if settings.final_ops else [own.ops for own in lesson.students]
 
-    def attempt(stage: str, ops: tuple[str, ...], edges: str, share: float, teacher: Tensor) -> Attempt:
+    def attempt(stage: str, ops: tuple[str, ...], edges: str, share: float) -> Attempt:
         return contest.attempt(
             stage,
             widest(graph, ops, settings, share, index),
             settings,
             epochs=settings.retrain_epochs,
             graph=graphs[edges],
-            teacher=teacher,
+            teacher=lesson.share,
             feature_index=index,
         )
 
     share, edges = settings.size_share, next(iter(keeps))
-    tried = [attempt("student", ops, edges, share, lesson.share) for ops in students]
-    own, teacher = winner(tried), lesson.share
-    if settings.peers:
-        teacher = (lesson.share + torch.stack([each.share for each in tried]).mean(0)) / 2
-        own = attempt("taught by peers", own.architecture.ops, edges, share, teacher)
+    own = winner([attempt("student", ops, edges, share) for ops in students])
     for name in list(keeps)[1:]:
-        rival = attempt(f"edges {name}", own.architecture.ops, name, share, teacher)
+        rival = attempt(f"edges {name}", own.architecture.ops, name, share)
         if beats(rival, own):
             own, edges = rival, name
     for larger in sorted(step for step in settings.size_steps if step > share):
-        rival = attempt(f"size {larger:g}", own.architecture.ops, edges, larger, teacher)
+        rival = attempt(f"size {larger:g}", own.architecture.ops, edges, larger)
         if not beats(rival, own):
             break
         own = rival
     contest.keep(keeps[edges])
-    return taken(base, own, contest.kept, teacher)
+    return taken(base, own, contest.kept, lesson.share)
 
 
 def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> Found:

@@ -6,8 +6,8 @@
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
-    t_i        w_1 mean of softmax z_i over the best finalists + w_2 the outsider + w_3 the regression, each raised to
-               the power that makes the validation nodes likeliest; w_k are quarters, chosen by the same
+    t_i        the mean of three opinions, each at its likeliest power: the mean of softmax z_i over the best finalists,
+               the outsider, the regression; then levelled (calibration.py)
 
 Where many nodes are labelled, finalist k does not see the k-th part of the training labels, and a labelled node's t_i
 comes from the one that has not seen its label: else the labels would speak through the teacher where edges are judged.
@@ -17,12 +17,12 @@ so what comes first stays unless another is better by more than chance: McNemar'
 
     b − c > σ √(b + c),   b nodes that only the challenger gets right, c only the one that stays
 
-with σ = 2, and 1 in the trials of recipes. Of graphs the likelihood tells more: with g_i the gain in log p(y_i) of a
-validation node,
+with σ = 2, and 1 in the trials of recipes. Of graphs, and of other weights for the three opinions, the likelihood tells
+more: with g_i the gain in log p(y_i) of a validation node,
 
     mean(g) > σ std(g) / √n,   σ = 3
 
-and the score must be higher too: of many validation nodes the least gain in likelihood is beyond chance.
+and of graphs the score must be higher too: of many validation nodes the least gain in likelihood is beyond chance.
 
 Shapes: N nodes, C classes, D features.
 """
@@ -35,9 +35,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from gassip.calibration import levelled, likeliest_power, log_likelihood, powered
 from gassip.graph import Graph
 from gassip.lessons import lesson
-from gassip.metrics import Metric, likeliest_power, log_likelihood, powered, score
+from gassip.metrics import Metric, score
 from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.pairs import keep_highest
 from gassip.retrain import predict, seeded, train, validate
@@ -48,7 +49,9 @@ from gassip.spectral import spectral_share
 
 Row = dict[str, float | str]
 SIGMAS = 2.0  # by how much a challenger has to be better
-GRAPH_SIGMAS = 3.0  # above every graph that nobody perturbed, below every one under a strong attack (docs/DESIGN.md)
+LIKELIHOOD_SIGMAS = (
+    3.0  # above every graph that nobody perturbed, below every one under a strong attack (docs/DESIGN.md)
+)
 RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 PARTS = 4  # weights of opinions are multiples of 1 / PARTS
@@ -206,7 +209,7 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
     judge = clean(contest, settings)
     if misleads(contest, judge):
         candidates = sorted(candidates, key=smoothing)
-        settings = replace(settings, teachers=1, similar=0, spectral=False, peers=False, feature_share=1.0)
+        settings = replace(settings, teachers=1, similar=0, spectral=False, feature_share=1.0)
     chosen = best_recipe(contest, candidates[0], settings)
     parts = hidden_parts(contest.graph, len(candidates), contest.seed)
     finalists = []
@@ -233,15 +236,19 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
 
 
 def agreed(opinions: Sequence[Tensor], graph: Graph) -> Tensor:
-    """t [N, C]: the weighted mean of opinions [N, C] that makes the validation nodes likeliest."""
+    """t [N, C]: the mean of opinions [N, C], or the weighted one under which the validation nodes are likelier by more
+    than chance; levelled."""
     nodes = torch.nonzero(graph.val_mask).squeeze(1)
     y = graph.y[nodes]
     calm = torch.stack([powered(share, likeliest_power(share[nodes], y)) for share in opinions])  # [opinions, N, C]
     heard = calm[:, nodes, y]  # p(y_i), [opinions, validation nodes]
     weights = [w for w in product(range(PARTS, -1, -1), repeat=len(opinions)) if sum(w) == PARTS]
     table = torch.tensor(weights, dtype=calm.dtype, device=calm.device) / PARTS
-    best = int((table @ heard).clamp_min(1e-30).log().mean(1).argmax())
-    return torch.einsum("k,knc->nc", table[best], calm)
+    likely = (table @ heard).clamp_min(1e-30).log()  # [weights, validation nodes]
+    best = int(likely.mean(1).argmax())
+    even = torch.full_like(table[best], 1 / len(opinions))
+    taken = table[best] if gains(likely[best], (even @ heard).clamp_min(1e-30).log()) else even
+    return levelled(torch.einsum("k,knc->nc", taken, calm), nodes, y)
 
 
 def clean(contest: Contest, settings: Gassip) -> Regression:
@@ -271,7 +278,7 @@ def smoothing(architecture: Architecture) -> tuple[bool, int]:
     return any(op not in APART for op in architecture.ops), sum(op != "Linear" for op in architecture.ops)
 
 
-def gains(challenger: Tensor, incumbent: Tensor, sigmas: float = GRAPH_SIGMAS) -> bool:
+def gains(challenger: Tensor, incumbent: Tensor, sigmas: float = LIKELIHOOD_SIGMAS) -> bool:
     """Whether log-likelihoods of the same nodes are higher by more than chance."""
     gain = challenger - incumbent
     return gain.numel() > 1 and bool(gain.mean() > sigmas * gain.std() / gain.numel() ** 0.5)
