@@ -25,6 +25,7 @@ from gassip.teacher import (
     misleads,
     smoothing,
     teach,
+    trusted,
     unseen,
     winner,
     with_recipe,
@@ -164,6 +165,21 @@ def test_opinions_weigh_alike_unless_other_weights_are_likelier_by_more_than_cha
     mean = (calm(sure) + calm(silent)) / 2
     torch.testing.assert_close(agreed([sure, silent], graph), levelled(mean, val, y))
     torch.testing.assert_close(agreed([sure, silent, wrong], graph).sum(1), torch.ones(graph.num_nodes))
+
+
+def test_finalists_teach_together_unless_the_first_are_likelier_by_more_than_chance() -> None:
+    graph = contest().graph
+    truth = torch.eye(graph.num_classes)[graph.y.clamp_min(0)]
+    noise = torch.rand(truth.shape, generator=torch.Generator().manual_seed(0))
+    wrong = 1 - truth
+
+    def saying(share: torch.Tensor) -> Attempt:
+        return replace(judged([1]), share=(share + 0.01) / (share + 0.01).sum(1, keepdim=True))
+
+    good, unsure, misled = saying(truth + noise), saying(truth + noise.flip(0)), saying(4 * wrong)
+    assert trusted([good, unsure], graph) == [good, unsure]  # their mean is no worse
+    assert trusted([good, misled, misled], graph) == [good]
+    assert trusted([good], graph) == [good]
 
 
 def test_those_who_teach_beside_the_finalists_are_asked_by_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,8 +218,8 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         own = gentler(chosen, architecture)
         finalists.append(contest.attempt("finalist", architecture, own, epochs=settings.retrain_epochs, graph=seen))
     ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
-    best = ranked[: settings.teachers]
-    opinions = [torch.stack([own.share for own in best]).mean(0)]
+    best = trusted(ranked[: settings.teachers], contest.graph)
+    opinions = [mean_share(best)]
     if settings.similar > 0:
         outsider = replace(candidates[0], ops=PLAIN * len(candidates[0].ops))
         wider = joined(contest.graph, settings.similar)
@@ -233,6 +233,22 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         share=unseen(agreed(opinions, contest.graph), finalists, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in best]).mean(0),
     )
+
+
+def trusted(ranked: Sequence[Attempt], graph: Graph) -> list[Attempt]:
+    """All of them, or the first few whose mean makes the validation nodes likelier by more than chance."""
+    best, y = list(ranked), graph.y[graph.val_mask]
+    likely = log_likelihood(mean_share(best)[graph.val_mask], y)
+    for count in range(len(ranked) - 1, 0, -1):
+        fewer = log_likelihood(mean_share(ranked[:count])[graph.val_mask], y)
+        if gains(fewer, likely):
+            best, likely = list(ranked[:count]), fewer
+    return best
+
+
+def mean_share(attempts: Sequence[Attempt]) -> Tensor:
+    """[N, C]."""
+    return torch.stack([own.share for own in attempts]).mean(0)
 
 
 def agreed(opinions: Sequence[Tensor], graph: Graph) -> Tensor:
