@@ -142,6 +142,7 @@ class Contest:
                 metric=self.metric,
                 loss=lesson(settings, teacher),
                 keep=settings.keep_epoch,
+                patience=settings.patience,
             )
         score, loss = validate(net, graph, MaskedGraph.of(graph), self.metric)
         row: Row = {"epoch": self.number, "stage": stage, "architecture": str(architecture)}
