@@ -15,7 +15,8 @@ from gassip.retrain import retrain
 from gassip.search import Row, search
 from gassip.settings import Gassip, preset
 from gassip.space import Architecture
-from gassip.student import best_features, cuts, num_params, ranking, widest
+from gassip.student import best_features, cuts, graduate, num_params, ranking, widest
+from gassip.teacher import Contest, teach
 
 FEW = {"epochs": 3, "warmup_epochs": 1, "retrain_epochs": 4, "trial_epochs": 2, "finalists": 3, "teachers": 2}
 
@@ -114,6 +115,24 @@ def test_test_labels_change_nothing() -> None:
     one, two = (search(own, preset("best", own, FEW), seed=0) for own in (graph, garbage))
     assert one.architecture == two.architecture and torch.equal(one.edge_keep, two.edge_keep)
     assert torch.equal(one.teacher, two.teacher)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_larger_net_is_tried_only_where_the_best_finalist_is_ahead(ahead: bool) -> None:
+    graph = small()
+    settings = preset("best", graph, FEW)
+    rows: list[Row] = []
+    contest = Contest(graph, seed=0, metric="accuracy", tell=rows.append)
+    shapes = [
+        Architecture(ops=("Linear", "APPNP5"), hidden=(6,)),
+        Architecture(ops=("GCNConv", "GCNConv"), hidden=(6,)),
+    ]
+    lesson = teach(contest, shapes, settings)
+    right = torch.full_like(lesson.best.right, ahead)
+    lesson = replace(lesson, best=replace(lesson.best, right=right, value=float(ahead)))
+    base = search(graph, preset("paper", graph, {"epochs": 2, "warmup_epochs": 1}), seed=0)
+    graduate(contest, lesson, base)
+    assert any(str(row["stage"]).startswith("size") for row in rows) == ahead
 
 
 def test_controls_are_settings() -> None:

@@ -1,6 +1,7 @@
 """The final net of the preset `best`: which architecture, which edges, how wide (METHOD.md).
 
-    width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units
+    width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units; more, step by step,
+              where the best finalist, which is not pruned, is better than the net so far, and the larger net is too
     features  a share `feature_share`, those whose rows ‖W_i‖ of layer 1 weigh most in the teachers
     edges     the lowest of a ranking go, but never a node's last one; rankings compete on validation:
               curriculum   M_G of the search
@@ -60,6 +61,8 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         if beats(rival, own):
             own, edges = rival, name
     for larger in sorted(step for step in settings.size_steps if step > share):
+        if not beats(lesson.best, own):
+            break
         rival = attempt(f"size {larger:g}", own.architecture.ops, edges, larger)
         if not beats(rival, own):
             break
