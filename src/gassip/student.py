@@ -1,7 +1,7 @@
 """The final net of the preset `best`: which architecture, which edges, how wide (METHOD.md).
 
     width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units; more, step by step,
-              where the best finalist, which is not pruned, is better than the net so far, and the larger net is too
+              where its teacher is better than the net so far, and the larger net is too
     features  a share `feature_share`, those whose rows ‖W_i‖ of layer 1 weigh most in the teachers
     edges     the lowest of a ranking go, but never a node's last one; rankings compete on validation:
               curriculum   M_G of the search
@@ -29,7 +29,7 @@ from gassip.retrain import Found
 from gassip.settings import Gassip
 from gassip.similarity import cosine
 from gassip.space import Architecture, net_for
-from gassip.teacher import Attempt, Contest, Lesson, beats, winner
+from gassip.teacher import Attempt, Contest, Lesson, beats, beyond_chance, right, winner
 
 WIDEST = 1024
 
@@ -61,7 +61,7 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         if beats(rival, own):
             own, edges = rival, name
     for larger in sorted(step for step in settings.size_steps if step > share):
-        if not beats(lesson.best, own):
+        if not beyond_chance(right(lesson.share, graph), own.right):
             break
         rival = attempt(f"size {larger:g}", own.architecture.ops, edges, larger)
         if not beats(rival, own):

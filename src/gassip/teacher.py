@@ -200,7 +200,6 @@ class Lesson:
     """What the teachers hand over."""
 
     settings: Gassip  # with the recipe for a net that is taught
-    best: Attempt  # the finalist that validates best: not pruned, taught by nobody
     students: list[Architecture]  # of the best finalists, in the order in which they were candidates
     share: Tensor  # [N, C] t_i
     feature_weight: Tensor  # [D] how much the teachers read of each feature
@@ -231,7 +230,6 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         opinions.append(judge.share)
     return Lesson(
         settings=milder(chosen),
-        best=ranked[0],
         students=[own.architecture for own in finalists if own in ranked[: settings.students]],
         share=unseen(agreed(opinions, contest.graph), finalists, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in best]).mean(0),
