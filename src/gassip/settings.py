@@ -252,7 +252,7 @@ FEW_WORDS = {
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
-LARGE = {"epochs": 40, "patience": 50, "trial_epochs": 40, "similar": 0}
+LARGE = {"epochs": 40, "patience": 100, "trial_epochs": 40, "similar": 0}
 HUGE = LARGE | {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "students": 2}
 
 
@@ -297,7 +297,7 @@ def num_rows(settings: Gassip) -> int:
         return settings.epochs
     recipes = 3 if settings.recipe == "auto" else 0
     trials = recipes + 1 + len(settings.clean_shares)
-    rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps)
+    rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps) * settings.students
     outsider = int(settings.similar > 0)
     return settings.epochs + trials + settings.finalists + outsider + settings.students + rivals
 

@@ -1,7 +1,7 @@
 """The final net of the preset `best`: which architecture, which edges, how wide (METHOD.md).
 
     width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units; more, step by step,
-              where its teacher is better than the net so far, and the larger net is too
+              where its teacher is better than the net so far; the architectures compete anew
     features  a share `feature_share`, those whose rows ‖W_i‖ of layer 1 weigh most in the teachers
     edges     the lowest of a ranking go, but never a node's last one; rankings compete on validation:
               curriculum   M_G of the search
@@ -63,10 +63,7 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
     for larger in sorted(step for step in settings.size_steps if step > share):
         if not beyond_chance(right(lesson.share, graph), own.right):
             break
-        rival = attempt(f"size {larger:g}", own.architecture.ops, edges, larger)
-        if not beats(rival, own):
-            break
-        own = rival
+        own = winner([own, *(attempt(f"size {larger:g}", ops, edges, larger) for ops in students)])
     contest.keep(keeps[edges])
     return taken(base, own, contest.kept, lesson.share)
 
