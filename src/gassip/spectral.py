@@ -24,7 +24,7 @@ from gassip.similarity import unit_rows
 
 DIRECTIONS = 32
 STEPS = 2
-TINY = 1e-6
+TINY = 1e-6  # of the longest row: under it a row is rounding
 NARROW = 1024  # dense features up to which Mᵀ M is written out
 DECAYS = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)  # λ, until the likelihood falls
 STEPS_OF_FIT = 50  # each from where the one before ended

@@ -49,9 +49,7 @@ from gassip.spectral import spectral_share
 
 Row = dict[str, float | str]
 SIGMAS = 2.0  # by how much a challenger has to be better
-LIKELIHOOD_SIGMAS = (
-    3.0  # above every graph that nobody perturbed, below every one under a strong attack (docs/DESIGN.md)
-)
+LIKELIHOOD_SIGMAS = 3.0  # above all graphs that nobody perturbed, below all under a strong attack (docs/DESIGN.md)
 RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 PARTS = 4  # weights of opinions are multiples of 1 / PARTS
