@@ -78,29 +78,6 @@ def test_the_best_validation_epoch_is_restored(graph: Graph) -> None:
     assert min(epochs) < 25  # or restoring was not put to the test
 
 
-@pytest.mark.parametrize("patience", [1, 3, 100])
-def test_with_patience_training_ends_so_many_epochs_after_the_best(graph: Graph, patience: int) -> None:
-    whole: Log = []
-    options = {"epochs": 25, "lr": 0.05, "weight_decay": 1e-3, "seed": 0}
-    solve(graph, lambda: net_for(graph, ARCHITECTURE, 0.5), **options, on_epoch=whole.append)  # type: ignore[arg-type]
-    best, last = 1, 25
-    for row in whole:
-        better = (row["val_score"], -row["val_loss"]) > (whole[best - 1]["val_score"], -whole[best - 1]["val_loss"])
-        best = int(row["epoch"]) if better else best
-        if row["epoch"] - best >= patience:
-            last = int(row["epoch"])
-            break
-    log: Log = []
-    short = solve(
-        graph,
-        lambda: net_for(graph, ARCHITECTURE, 0.5),
-        **options,  # type: ignore[arg-type]
-        patience=patience,
-        on_epoch=log.append,
-    )
-    assert log == whole[:last] and short.best_epoch == best
-
-
 def test_training_lowers_the_loss(graph: Graph) -> None:
     log: Log = []
     quick(graph, log=log)

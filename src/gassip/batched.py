@@ -91,9 +91,9 @@ def retrain_many(
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Solution]:
-    """What `retrain.retrain` gives for each of `seeds`; by single runs with patience, or with more than labels."""
+    """What `retrain.retrain` gives for each of `seeds`; with more to learn from than labels, by single runs."""
     settings = found.settings
-    if lesson(settings, found.teacher) is not supervised or settings.keep_epoch == "last" or settings.patience:
+    if lesson(settings, found.teacher) is not supervised or settings.keep_epoch == "last":
         return [retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
     return solve_many(
         sparser(graph, found),

@@ -79,13 +79,9 @@ def train(
     metric: Metric = "accuracy",
     loss: Loss = supervised,
     keep: str = "best",
-    patience: int = 0,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> int:
-    """Adam on `loss`; leaves `model` at its best validation epoch, or its `last`, and returns that epoch (from 1).
-
-    With patience, training ends so many epochs after the best one.
-    """
+    """Adam on `loss`; leaves `model` at its best validation epoch, or its `last`, and returns that epoch (from 1)."""
     masked = MaskedGraph.of(graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
     best, best_state, best_epoch = (-torch.inf, -torch.inf), model.state_dict(), 0
@@ -104,8 +100,6 @@ def train(
         if on_epoch:
             train_loss = float(value_of_loss.detach())
             on_epoch({"epoch": epoch, "train_loss": train_loss, "val_loss": val_loss, "val_score": value})
-        if patience and epoch - best_epoch >= patience:
-            break
     model.load_state_dict(best_state)
     model.zero_pruned()
     model.eval()
@@ -140,7 +134,6 @@ def solve(
     metric: Metric = "accuracy",
     loss: Loss = supervised,
     keep: str = "best",
-    patience: int = 0,
     edges_total: int | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
@@ -157,7 +150,6 @@ def solve(
             metric=metric,
             loss=loss,
             keep=keep,
-            patience=patience,
             on_epoch=on_epoch,
         )
     return conclude(model, graph, began=began, best_epoch=best_epoch, edges_total=edges_total)
@@ -209,7 +201,6 @@ def retrain(
         metric=metric,
         loss=lesson(settings, found.teacher),
         keep=settings.keep_epoch,
-        patience=settings.patience,
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
     )

@@ -96,7 +96,6 @@ class Gassip:
         "fresh", "weights at retraining: drawn anew, the search's first, or its last (row 21)"
     )
     retrain_epochs: int = _set(300, "epochs of retraining (row 10)")
-    patience: int = _set(0, "epochs without a better one after which training ends; 0: never")
     retrain_lr: float = _set(0.01, "Adam's rate in retraining (row 10)")
     retrain_weight_decay: float = _set(5e-4, "weight decay in retraining (row 10)")
     retrain_dropout: float = _set(0.8, "dropout in retraining (row 10)")
@@ -156,7 +155,6 @@ _NOT_NEGATIVE = (
     *(
         "teachers",
         "similar",
-        "patience",
         "consistency",
         "distillation",
         "warmup_epochs",
@@ -251,9 +249,9 @@ FEW_WORDS = {
     "consistency_temperature": 0.3,
 }
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
-LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs
-LARGE = {"epochs": 40, "patience": 100, "trial_epochs": 40, "similar": 0}
-HUGE = LARGE | {"epochs": 20, "retrain_epochs": 100, "trial_epochs": 20, "students": 2}
+LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs, and larger steps
+LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
+HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "trial_epochs": 20, "students": 2}
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:

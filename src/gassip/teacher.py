@@ -60,6 +60,7 @@ RECIPES: dict[str, dict[str, float | bool]] = {
     "medium": {"retrain_dropout": 0.5, "retrain_weight_decay": 5e-5, "batch_norm": False},
     "norm": {"retrain_dropout": 0.2, "retrain_weight_decay": 5e-5, "batch_norm": True},
 }
+MILDER = {"strong": RECIPES["medium"], "norm": RECIPES["norm"] | {"retrain_dropout": 0.0}}  # for nets that are taught
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -140,7 +141,6 @@ class Contest:
                 metric=self.metric,
                 loss=lesson(settings, teacher),
                 keep=settings.keep_epoch,
-                patience=settings.patience,
             )
         score, loss = validate(net, graph, MaskedGraph.of(graph), self.metric)
         row: Row = {"epoch": self.number, "stage": stage, "architecture": str(architecture)}
@@ -312,8 +312,10 @@ def best_recipe(contest: Contest, architecture: Architecture, settings: Gassip) 
 
 def milder(settings: Gassip) -> Gassip:
     """For a net that is taught: with something to learn from every node, it needs no strong hand."""
-    strong = all(getattr(settings, name) == value for name, value in RECIPES["strong"].items())
-    return with_recipe(settings, "medium") if strong and settings.recipe == "auto" else settings
+    for name, mild in MILDER.items() if settings.recipe == "auto" else ():
+        if settings == with_recipe(settings, name):
+            return replace(settings, **mild)  # type: ignore[arg-type]
+    return settings
 
 
 def gentler(settings: Gassip, architecture: Architecture) -> Gassip:
