@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 
 from conftest import random_graph
 from gassip import bench
-from gassip.bench import Book, Record, Run, carry_out, graph_of, groups, jsonable, latest, to_do, unfinished
+from gassip.bench import (
+    Book,
+    Record,
+    Run,
+    carry_out,
+    graph_of,
+    groups,
+    jsonable,
+    latest,
+    to_do,
+    unfinished,
+    unfinished_search,
+)
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.methods import changed, entry, plain_settings
@@ -159,6 +171,46 @@ def test_every_stage_is_watched_to_its_end(file: str, method: str, stages: list[
     assert list(seen) == stages
     for total, rows in seen.values():
         assert [row["epoch"] for row in rows] == list(range(1, total + 1))
+
+
+def test_a_killed_search_goes_on_in_the_book_of_the_same_commit(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = runs_of("gassip", file, 2, epochs=60, hidden=8, warmup_epochs=1, retrain_epochs=4)
+    whole = carried(runs, file)
+    book, epochs, told = Book(tmp_path / "results"), [], []
+    monkeypatch.setattr(bench, "commit_of", lambda: ("a" * 40, False))
+
+    @contextmanager
+    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, object]], None]]:
+        def epoch(row: dict[str, object]) -> None:
+            epochs.append(row["epoch"])
+            if row["epoch"] == killed_at:
+                raise KeyboardInterrupt
+
+        yield epoch
+
+    killed_at = 30
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(runs, lambda own, solution: None, path=file, watch=watch, book=book)
+    (left,) = (book.folder / ".unfinished").iterdir()
+    assert left.name == f"{runs[0].key}-{'a' * 12}"
+    epochs.clear()
+    killed_at = 0
+    carry_out(runs, lambda own, solution: told.append(own), path=file, watch=watch, book=book)
+    assert epochs[0] == 26  # written every 25 epochs
+    assert [own.scores for own in told] == [own.scores for own in whole]
+    assert not (book.folder / ".unfinished").exists()
+
+
+@pytest.mark.parametrize("commit", [(None, None), ("a" * 40, True)])
+def test_a_search_by_code_that_no_commit_names_is_not_kept(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commit: tuple[str | None, bool | None]
+) -> None:
+    monkeypatch.setattr(bench, "commit_of", lambda: commit)
+    (run,) = runs_of("gassip", file, 1, epochs=3, hidden=8)
+    with unfinished_search(run, Book(tmp_path)) as folder:
+        assert folder is None
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,21 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from gassip import teacher
 from gassip.checkpoint import FILE, FolderCheckpoint, discard, read
 from gassip.cli import main
 from gassip.errors import GassipError
 from gassip.graph import Graph
-from gassip.retrain import Found
+from gassip.retrain import Found, train
 from gassip.search import search
-from gassip.settings import Gassip
+from gassip.settings import Gassip, preset
 
 SMALL = Gassip(hidden=8, epochs=7, warmup_epochs=2, retrain_epochs=3, edge_optimizer="adam")
 
@@ -63,6 +65,44 @@ def test_a_search_stopped_at_any_epoch_goes_on_to_the_same_bits(graph: Graph, tm
     )
     assert epochs[0] == (epoch - 1) // 3 * 3 + 1  # from the last third epoch that was complete
     same(resumed, search(graph, SMALL, seed=5))
+
+
+def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
+    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = {"hidden": 8, "epochs": 7, "warmup_epochs": 2, "retrain_epochs": 3, "finalists": 3}
+    settings = preset("best", graph, quick)
+    trained: list[int] = []
+
+    def counted(*args: Any, **named: Any) -> int:
+        trained.append(1)
+        return train(*args, **named)
+
+    monkeypatch.setattr(teacher, "train", counted)
+    whole = search(graph, settings, seed=5)
+    nets = [row for row in whole.history if row["epoch"] > 7 and row["architecture"] != "directions"]  # type: ignore[operator]
+    assert len(trained) == len(nets) > 8
+    seconds = {}
+    for done, last in enumerate(nets, 1):
+        trained.clear()
+
+        def stop(row: dict[str, float | str], last: dict[str, float | str] = last) -> None:
+            if row["epoch"] == last["epoch"]:
+                seconds[row["epoch"]] = row["seconds"]
+                raise Stop
+
+        with pytest.raises(Stop):
+            search(graph, settings, seed=5, on_epoch=stop, checkpoint=checkpoint(tmp_path, graph, settings))
+        assert len(trained) == 1, f"net {done} alone is new"
+    trained.clear()
+    resumed = search(graph, settings, seed=5, checkpoint=checkpoint(tmp_path, graph, settings))
+    assert not trained
+    same(resumed, whole)
+    assert {row["epoch"]: row["seconds"] for row in resumed.history if row["epoch"] in seconds} == seconds
+    with pytest.raises(GassipError, match=r"net-\d+.safetensors was written with seed = 5, not 6"):
+        checkpoint(tmp_path, graph, settings, seed=6).recall(int(nets[0]["epoch"]))
+    discard(tmp_path)
+    assert not tmp_path.exists()
 
 
 def test_the_state_is_gathered_only_when_it_is_written(graph: Graph, tmp_path: Path) -> None:

@@ -94,6 +94,12 @@ class Recorder:
     def save(self, tensors: Callable[[], dict[str, Tensor]], history: list[Row]) -> None:
         self.states.append(({k: v.detach().clone() for k, v in tensors().items()}, list(history)))
 
+    def recall(self, number: int) -> None:
+        return None
+
+    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+        pass
+
 
 # ---- the loop
 

@@ -12,8 +12,8 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ import torch
 from gassip import perturb
 from gassip.artefact import replace_file, versions
 from gassip.batched import retrain_many, solve_many
+from gassip.checkpoint import discard
 from gassip.data import load, read
 from gassip.errors import GassipError
 from gassip.graph import Graph
@@ -32,6 +33,7 @@ from gassip.retrain import Found, Solution
 from gassip.space import Net
 
 SCHEMA = 1
+UNFINISHED = ".unfinished"  # beside the records: searches that were killed
 Status = Literal["ok", "oom", "failed"]
 Told = Callable[[dict[str, Any]], None]
 Watch = Callable[[str, int], AbstractContextManager[Told | None]]  # given a stage and how many rows it will tell
@@ -239,27 +241,59 @@ def carry_out(
     path: str | None = None,
     tuned: bool = False,
     watch: Watch = unwatched,
+    book: Book | None = None,
 ) -> None:
-    """Run each and tell its record; runs that differ in the retrain seed only share the search and the training."""
+    """Run each and tell its record; runs that differ in the retrain seed only share the search and the training.
+
+    With a book, a search that is killed goes on from what it left there.
+    """
     for group in groups(runs):
         reset_peak()
-        try:
-            graph = graph_of(group[0], path)
-            found = search_for(group[0], graph, watch)
-        except Exception as error:  # whatever a method raises is a result of the run, not of the batch
-            for run in group:
-                tell(_record(run, tuned, **_failure(error)), None)
-            continue
-        for part in to_parts(group, graph, found):
+        with unfinished_search(group[0], book) as partial:
             try:
-                with watch("train", num_epochs(part[0])) as on_epoch:
-                    solutions = solve_part(part, graph, found, on_epoch)
-            except Exception as error:
-                for run in part:
+                graph = graph_of(group[0], path)
+                found = search_for(group[0], graph, watch, partial)
+            except Exception as error:  # whatever a method raises is a result of the run, not of the batch
+                for run in group:
                     tell(_record(run, tuned, **_failure(error)), None)
                 continue
-            for run, solution in zip(part, solutions, strict=True):
-                tell(_record(run, tuned, **_outcome(solution, found, len(part))), solution)
+            train_group(group, graph, found, tell, tuned=tuned, watch=watch)
+
+
+@contextmanager
+def unfinished_search(run: Run, book: Book | None) -> Iterator[Path | None]:
+    """The folder that a search is kept in until its trainings are recorded; only where a commit names the code."""
+    commit, dirty = commit_of()
+    if book is None or commit is None or dirty or run.search_seed is None:
+        yield None
+        return
+    folder = book.folder / UNFINISHED / f"{replace(run, retrain_seed=0).key}-{commit[:12]}"
+    yield folder
+    discard(folder)
+    with suppress(OSError):
+        folder.parent.rmdir()
+
+
+def train_group(
+    group: Sequence[Run],
+    graph: Graph,
+    found: Found | None,
+    tell: Callable[[Record, Solution | None], None],
+    *,
+    tuned: bool,
+    watch: Watch,
+) -> None:
+    """The trainings of one search, or of none."""
+    for part in to_parts(group, graph, found):
+        try:
+            with watch("train", num_epochs(part[0])) as on_epoch:
+                solutions = solve_part(part, graph, found, on_epoch)
+        except Exception as error:
+            for run in part:
+                tell(_record(run, tuned, **_failure(error)), None)
+            continue
+        for run, solution in zip(part, solutions, strict=True):
+            tell(_record(run, tuned, **_outcome(solution, found, len(part))), solution)
 
 
 def groups(runs: Sequence[Run]) -> list[list[Run]]:
@@ -271,12 +305,12 @@ def groups(runs: Sequence[Run]) -> list[list[Run]]:
     return list(alike.values())
 
 
-def search_for(run: Run, graph: Graph, watch: Watch) -> Found | None:
+def search_for(run: Run, graph: Graph, watch: Watch, partial: Path | None = None) -> Found | None:
     method = searcher(method_of(run, graph))
     if run.search_seed is None or method is None:
         return None
     with watch("search", method.num_steps(graph)) as on_epoch:
-        return method.search(graph, seed=run.search_seed, metric=run.metric, on_epoch=on_epoch)
+        return method.search(graph, seed=run.search_seed, metric=run.metric, on_epoch=on_epoch, partial=partial)
 
 
 def num_epochs(run: Run) -> int:

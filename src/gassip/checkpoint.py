@@ -1,8 +1,11 @@
-"""A search's state on disk, so that a killed one goes on to the same bits: `<out>.partial/search.safetensors`.
+"""A search's state on disk, so that a killed one goes on to the same bits: a folder, `<out>.partial`.
 
-One safetensors file, written beside the old one and renamed over it. Its header holds three texts: `history` (JSON, one
-row per epoch), `identity` (JSON: settings, seed, metric, graph fingerprint, torch version, all of which must be
-the same to go on) and `sha256` over the tensors and the other two.
+    search.safetensors   the state of the supernet, its masks and optimizers after some epoch
+    net-K.safetensors    the K-th net of the contest, trained
+
+Each is written beside the old one and renamed over it. Its header holds three texts: `history` (JSON, one row per
+epoch; of a net one row with its seconds), `identity` (JSON: settings, seed, metric, graph fingerprint, versions, all
+of which must be the same to go on) and `sha256` over the tensors and the other two.
 """
 
 import hashlib
@@ -17,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
+from gassip import __version__
 from gassip.artefact import replace_file
 from gassip.errors import GassipError
 from gassip.graph import Graph
@@ -24,6 +28,7 @@ from gassip.search import Row
 from gassip.settings import Gassip
 
 FILE = "search.safetensors"
+NETS = "net-{}.safetensors"
 
 
 class FolderCheckpoint:
@@ -49,12 +54,25 @@ class FolderCheckpoint:
             self.folder.mkdir(parents=True, exist_ok=True)
             write(self.folder / FILE, tensors(), history, self.identity)
 
+    def recall(self, number: int) -> tuple[dict[str, Tensor], float] | None:
+        path = self.folder / NETS.format(number)
+        if not path.exists():
+            return None
+        weights, (row,), stored = read(path)
+        _check_identity(path, stored, self.identity)
+        return weights, float(row["seconds"])
+
+    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write(self.folder / NETS.format(number), weights, [{"epoch": number, "seconds": seconds}], self.identity)
+
 
 def discard(folder: Path) -> None:
     """Remove a checkpoint's folder and what is ours in it; anything else stays."""
     if folder.is_dir():
-        for path in [folder / FILE, *folder.glob(f".{FILE}.*.tmp")]:
-            path.unlink(missing_ok=True)
+        for name in (FILE, NETS.format("*")):
+            for path in [*folder.glob(name), *folder.glob(f".{name}.*.tmp")]:
+                path.unlink(missing_ok=True)
         with suppress(OSError):
             folder.rmdir()
 
@@ -62,8 +80,8 @@ def discard(folder: Path) -> None:
 def identity(graph: Graph, settings: Gassip, seed: int, metric: str) -> dict[str, object]:
     """Everything a search's bits follow from, but the machine and its threads."""
     plain = json.loads(json.dumps(asdict(settings)))
-    fixed = {"seed": seed, "metric": metric, "graph": graph.fingerprint, "torch": str(torch.__version__)}
-    return fixed | {"settings": plain}
+    fixed = {"seed": seed, "metric": metric, "graph": graph.fingerprint}
+    return fixed | {"gassip": __version__, "torch": str(torch.__version__), "settings": plain}
 
 
 def write(path: Path, tensors: dict[str, Tensor], history: list[Row], stored: dict[str, object]) -> None:

@@ -6,6 +6,7 @@
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -75,8 +76,16 @@ class Searcher(Protocol):
         ...
 
     def search(
-        self, graph: Graph, *, seed: int, metric: Metric = "accuracy", on_epoch: Callable[[Row], None] | None = None
-    ) -> Found: ...
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        on_epoch: Callable[[Row], None] | None = None,
+        partial: Path | None = None,
+    ) -> Found:
+        """What a search finds; a killed one goes on from what it left in the folder `partial`."""
+        ...
 
 
 @dataclass(frozen=True)

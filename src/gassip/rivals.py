@@ -51,6 +51,13 @@ class Remembering:
         if self.inner is not None:
             self.inner.save(tensors, history)
 
+    def recall(self, number: int) -> tuple[dict[str, Tensor], float] | None:
+        return None if self.inner is None else self.inner.recall(number)
+
+    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+        if self.inner is not None:
+            self.inner.remember(number, weights, seconds)
+
 
 def search_within(
     graph: Graph,

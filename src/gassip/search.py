@@ -28,14 +28,14 @@ from gassip.space import Architecture
 from gassip.sparse import transform
 from gassip.student import graduate
 from gassip.supernet import Path, Supernet, top_paths
-from gassip.teacher import Contest, teach
+from gassip.teacher import Contest, Memory, teach
 from gassip.teacher import Row as Row
 
 MOST_PATHS = 64  # that are compared one by one
 
 
-class Checkpoint(Protocol):
-    """Where a search keeps its state between epochs, so that a killed one can go on."""
+class Checkpoint(Memory, Protocol):
+    """Where a search keeps its state between epochs, and the nets of its contest, so that a killed one can go on."""
 
     def load(self) -> "tuple[dict[str, Tensor], list[Row]] | None": ...
 
@@ -69,10 +69,12 @@ def search(
                 checkpoint.save(state.tensors, state.history)
         if settings.teachers == 0:
             return induce(state)  # lines 9-11
-        return contested(state, seed=seed, metric=metric, on_epoch=on_epoch)
+        return contested(state, seed=seed, metric=metric, on_epoch=on_epoch, memory=checkpoint)
 
 
-def contested(state: "State", *, seed: int, metric: Metric, on_epoch: Callable[[Row], None] | None) -> Found:
+def contested(
+    state: "State", *, seed: int, metric: Metric, on_epoch: Callable[[Row], None] | None, memory: Memory | None
+) -> Found:
     """Past the paper: architectures compete, teach, and the final net is chosen on validation (METHOD.md)."""
     rows: list[Row] = []
 
@@ -81,7 +83,7 @@ def contested(state: "State", *, seed: int, metric: Metric, on_epoch: Callable[[
         if on_epoch is not None:
             on_epoch(row)
 
-    contest = Contest(state.graph, seed=seed, metric=metric, tell=tell, first_epoch=len(state.history))
+    contest = Contest(state.graph, seed=seed, metric=metric, tell=tell, first_epoch=len(state.history), memory=memory)
     lesson = teach(contest, candidates(state, metric), state.settings)
     found = graduate(contest, lesson, induce(state))
     history = [*found.history, *rows]

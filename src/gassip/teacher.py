@@ -31,6 +31,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -95,6 +96,15 @@ def winner(attempts: Sequence[Attempt], sigmas: float = SIGMAS) -> Attempt:
     return stays
 
 
+class Memory(Protocol):
+    """Where a contest keeps the nets that it has trained, so that a killed one need not train them again."""
+
+    def recall(self, number: int) -> "tuple[dict[str, Tensor], float] | None":
+        """The weights of the net of this number, and the seconds it took; None where it is yet to be trained."""
+
+    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None: ...
+
+
 class Contest:
     """Trains nets one after the other, each with its own seed, and tells of each in one row.
 
@@ -102,12 +112,19 @@ class Contest:
     """
 
     def __init__(
-        self, graph: Graph, *, seed: int, metric: Metric, tell: Callable[[Row], None], first_epoch: int = 0
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric,
+        tell: Callable[[Row], None],
+        first_epoch: int = 0,
+        memory: Memory | None = None,
     ) -> None:
         self.graph = replace(graph, test_mask=torch.zeros_like(graph.test_mask))  # nothing to look at
         self.kept = torch.ones(graph.num_edges, dtype=torch.bool, device=graph.device)
         self.seed, self.metric, self.tell = seed, metric, tell
-        self.number = first_epoch
+        self.number, self.memory = first_epoch, memory
 
     def keep(self, keep: Tensor) -> None:
         """Go on with these of the edges only, [edges of `graph`] bool."""
@@ -132,19 +149,26 @@ class Contest:
         with seeded(1000 * (self.seed + 1) + self.number, graph.device):
             net = net_for(graph, architecture, settings.retrain_dropout, feature_index)
             first = {name: value.detach().clone() for name, value in net.named_parameters()}
-            train(
-                net,
-                graph,
-                epochs=epochs,
-                lr=settings.retrain_lr,
-                weight_decay=settings.retrain_weight_decay,
-                metric=self.metric,
-                loss=lesson(settings, teacher),
-                keep=settings.keep_epoch,
-            )
+            known = None if self.memory is None else self.memory.recall(self.number)
+            if known is not None:
+                net.load_state_dict(known[0])
+            else:
+                train(
+                    net,
+                    graph,
+                    epochs=epochs,
+                    lr=settings.retrain_lr,
+                    weight_decay=settings.retrain_weight_decay,
+                    metric=self.metric,
+                    loss=lesson(settings, teacher),
+                    keep=settings.keep_epoch,
+                )
         score, loss = validate(net, graph, MaskedGraph.of(graph), self.metric)
+        seconds = time.perf_counter() - began if known is None else known[1]
+        if known is None and self.memory is not None:
+            self.memory.remember(self.number, net.state_dict(), seconds)
         row: Row = {"epoch": self.number, "stage": stage, "architecture": str(architecture)}
-        row |= {"val_score": score, "val_loss": loss, "seconds": time.perf_counter() - began}
+        row |= {"val_score": score, "val_loss": loss, "seconds": seconds}
         self.tell(row)
         share = torch.softmax(predict(net, graph), 1)
         return Attempt(

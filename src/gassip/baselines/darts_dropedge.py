@@ -8,6 +8,7 @@ Node Classification, ICLR 2020; the share kept is the one published there for Co
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -39,9 +40,10 @@ class DartsDropedge(Darts):
         seed: int,
         metric: Metric = "accuracy",
         on_epoch: Callable[[Row], None] | None = None,
+        partial: Path | None = None,
         on_draw: Callable[[Tensor], None] | None = None,
     ) -> Found:
-        """`on_draw` is shown the edges [E] of each epoch."""
+        """`on_draw` is shown the edges [E] of each epoch. A killed one begins anew: nothing is kept in `partial`."""
         with seeded(seed, graph.device):
             state = State(graph, self.plain())
             while len(state.history) < self.epochs:

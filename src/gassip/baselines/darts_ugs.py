@@ -8,6 +8,7 @@ Networks, ICML 2021; the pair is a baseline of Xie et al., KDD 2024.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gassip.baselines.darts import Darts
 from gassip.baselines.ugs import Ugs
@@ -31,9 +32,15 @@ class DartsUgs(Ugs):
         return self.darts(graph).num_steps(graph)
 
     def search(
-        self, graph: Graph, *, seed: int, metric: Metric = "accuracy", on_epoch: Callable[[Row], None] | None = None
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        on_epoch: Callable[[Row], None] | None = None,
+        partial: Path | None = None,
     ) -> Found:
-        return self.darts(graph).search(graph, seed=seed, metric=metric, on_epoch=on_epoch)
+        return self.darts(graph).search(graph, seed=seed, metric=metric, on_epoch=on_epoch, partial=partial)
 
     def solve(
         self,

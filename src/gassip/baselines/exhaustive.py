@@ -8,6 +8,7 @@ space is the appendix of Xie et al., KDD 2024.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from gassip.baselines.gassip import GassipMethod, trained
 from gassip.baselines.trials import all_paths, found_from, try_all
@@ -39,7 +40,9 @@ class Exhaustive(GassipMethod):
         seed: int,
         metric: Metric = "accuracy",
         on_epoch: Callable[[Row], None] | None = None,
+        partial: Path | None = None,
     ) -> Found:
+        """Begins anew where it was killed: nothing is kept in `partial`."""
         settings = self.plain()
         trials = try_all(
             graph, settings, self.paths(seed), self.trial_epochs, seed=seed, metric=metric, on_epoch=on_epoch

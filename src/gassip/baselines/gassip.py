@@ -9,8 +9,10 @@ of the preset `best` (METHOD.md).
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Self
 
+from gassip.checkpoint import FolderCheckpoint
 from gassip.graph import Graph
 from gassip.metrics import Metric
 from gassip.retrain import Found, Solution, retrain
@@ -37,9 +39,18 @@ class GassipMethod(Gassip):
         return num_rows(self.plain())
 
     def search(
-        self, graph: Graph, *, seed: int, metric: Metric = "accuracy", on_epoch: Callable[[Row], None] | None = None
+        self,
+        graph: Graph,
+        *,
+        seed: int,
+        metric: Metric = "accuracy",
+        on_epoch: Callable[[Row], None] | None = None,
+        partial: Path | None = None,
     ) -> Found:
-        return search(graph, self.plain(), seed=seed, metric=metric, on_epoch=on_epoch)
+        settings, kept = self.plain(), None
+        if partial is not None:
+            kept = FolderCheckpoint(partial, graph=graph, settings=settings, seed=seed, metric=metric)
+        return search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=kept)
 
     def solve(
         self,

@@ -182,7 +182,7 @@ def _here(
 
             yield epoch
 
-    carry_out(runs, tell, path=args.data, tuned=tuned, watch=watch)
+    carry_out(runs, tell, path=args.data, tuned=tuned, watch=watch, book=book)
     return done
 
 
@@ -216,12 +216,13 @@ def _in_processes(args: argparse.Namespace, runs: "list[Run]", book: "Book | Non
     shares = [part for part in deal(runs, args.jobs) if part]
     results = None if book is None else str(book.folder)
     done: dict[str, Record] = {}
+    alone = len({own.search_seed for own in runs}) > 1
     workers: dict[Connection, Any] = {}
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a process inherits, so that Ctrl-C is ours alone
     try:
         for part in shares:
             ours, theirs = context.Pipe(duplex=False)
-            worker = context.Process(target=work, args=(theirs, part, args.data, tuned, results), daemon=True)
+            worker = context.Process(target=work, args=(theirs, part, args.data, tuned, results, alone), daemon=True)
             worker.start()
             theirs.close()
             workers[ours] = (worker, part)
@@ -273,8 +274,8 @@ def deal(runs: "Sequence[Run]", jobs: int) -> "list[list[Run]]":
     return [list(runs[at::jobs]) for at in range(jobs)]
 
 
-def work(pipe: Connection, runs: "list[Run]", path: str | None, tuned: bool, results: str | None) -> None:
-    """A process's share of the runs."""
+def work(pipe: Connection, runs: "list[Run]", path: str | None, tuned: bool, results: str | None, alone: bool) -> None:
+    """A process's share of the runs; `alone`: no other has a part of its searches."""
     import torch
 
     from gassip.bench import Book, carry_out
@@ -287,7 +288,7 @@ def work(pipe: Connection, runs: "list[Run]", path: str | None, tuned: bool, res
             book.append(record)
         pipe.send(record)
 
-    carry_out(runs, tell, path=path, tuned=tuned)
+    carry_out(runs, tell, path=path, tuned=tuned, book=book if alone else None)
     pipe.close()
 
 
