@@ -258,6 +258,22 @@ def test_wrong_usage_is_one_line(arrays: Arrays, capsys: pytest.CaptureFixture[s
     refused(capsys, ["predict", "nowhere", "--out", "labels.csv"], "nowhere/meta.json")
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "20000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_threads_that_wait_sleep_soon_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: str | None
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is as before when this ends
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    main([])
+    assert os.environ.get("GOMP_SPINCOUNT") == expected
+
+
 def test_without_arguments_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "gassip" in capsys.readouterr().err
