@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse as sp
 
 import gassip.settings
@@ -156,6 +157,23 @@ def test_what_best_takes_from_the_graph() -> None:
     assert preset("best", mixed).similar == 0  # sparse numbers, but no words
     assert preset("best", words(30_000, 0.5)).similar == 0 and preset("best", words(30_000, 0.5)).epochs == 40
     assert preset("best", words(100_000, 0.5)).epochs == 20
+
+
+def test_edges_stay_where_neighbours_are_unlike() -> None:
+    unlike = words(300, 0.5)  # a ring of two classes in turn, 298 directed edges between its training nodes
+    assert preset("best", unlike).edge_shares == (1.0,)
+    assert preset("best", unlike, {"edge_shares": (0.5,)}).edge_shares == (0.5,)
+    halves = replace(unlike, y=(torch.arange(300) % 150 < 75).long())  # the ring in four arcs
+    assert preset("best", halves).edge_shares == (0.89,)
+    assert preset("best", words(80, 0.5)).edge_shares == (0.89,)  # 78 edges say little
+
+
+def test_no_net_is_made_smaller_than_is_of_use() -> None:
+    tiny = words(80, 0.5)  # 40 words, two classes: a GCN-64 has 41 · 64 + 65 · 2 = 2,754 weights
+    assert preset("best", tiny).size_share == 1.09
+    assert preset("best", tiny, {"size_share": 0.1}).size_share == 0.1
+    wide = replace(tiny, x=torch.zeros(80, 200))  # 201 · 64 + 130 = 12,994
+    assert preset("best", wide).size_share == 0.35
 
 
 def test_overrides_win_over_the_preset() -> None:

@@ -8,7 +8,7 @@ from scipy import sparse as sp
 
 from conftest import random_graph
 from gassip.graph import Graph
-from gassip.similarity import joined, nearest
+from gassip.similarity import homophily, joined, nearest
 from gassip.sparse import Csr
 
 WORDS = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
@@ -73,3 +73,20 @@ def test_graphs_without_features_or_edges_are_joined_too() -> None:
     assert joined(blank, 5) is blank
     bare = replace(graph, x=torch.ones(graph.num_nodes, 3), edge_index=graph.edge_index[:, :0], edge_weight=None)
     assert set(joined(bare, 2).weight.tolist()) == {1.0}
+
+
+@pytest.mark.parametrize(("labels", "expected"), [([0, 0, 1, 1], -1 / 3), ([0, 1, 0, 1], -1.0), ([0, 0, 0, 0], None)])
+def test_homophily_by_hand(path: Graph, monkeypatch: pytest.MonkeyPatch, labels: list[int], expected: float) -> None:
+    # 0 - 1 - 2, node 3 apart; classes 0, 0, 1: s = 1/2, ends in class 0, 0 and 0, 1: r = 10/16
+    monkeypatch.setattr("gassip.similarity.FEWEST_EDGES", 4)
+    known = replace(path, y=torch.tensor(labels), train_mask=torch.ones(4, dtype=torch.bool))
+    assert homophily(known) == (None if expected is None else pytest.approx(expected))
+
+
+def test_homophily_reads_training_labels_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gassip.similarity.FEWEST_EDGES", 1)
+    graph = random_graph(2, nodes=40, edges=200)
+    hidden = replace(graph, y=torch.where(graph.train_mask, graph.y, 0))
+    assert homophily(graph) == homophily(hidden) != 0
+    monkeypatch.setattr("gassip.similarity.FEWEST_EDGES", 1000)
+    assert homophily(graph) is None

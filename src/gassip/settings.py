@@ -248,6 +248,8 @@ FEW_WORDS = {
     "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
     "consistency_temperature": 0.3,
 }
+ALIKE_FROM = 0.2  # homophily above chance: under it an edge across classes may tell as much as one within
+FEW_WEIGHTS = 3000  # 12 kB: under it a smaller net is of no use to anyone
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs, and larger steps
 LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
@@ -255,8 +257,9 @@ HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "trial_epochs": 20, "student
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:
-    """What `best` takes from the graph itself: its size, whether its features are words, how many labels there are."""
-    from gassip.similarity import is_bag  # needs torch
+    """What `best` takes from the graph itself: its size, whether its features are words, how many labels there are,
+    whether neighbours share them, how few weights a GCN has."""
+    from gassip.similarity import homophily, is_bag  # needs torch
 
     few_labels = float(graph.train_mask.float().mean()) < FEW_LABELS
     own: dict[str, Any] = {} if few_labels else {"consistency": 0.0}
@@ -268,6 +271,13 @@ def _derived(graph: "Graph") -> dict[str, Any]:
         own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
     if graph.has_sparse_features:
         own["feature_share"] = 0.5
+    alike = homophily(graph)
+    if alike is not None and alike < ALIKE_FROM:
+        own["edge_shares"] = (1.0,)  # every edge stays
+        own["edge_rules"] = ("support",)  # so there is nothing to choose
+    gcn = (graph.num_features + 1) * 64 + (64 + 1) * graph.num_classes
+    if Gassip.size_share * gcn < FEW_WEIGHTS:
+        own["size_share"] = round(FEW_WEIGHTS / gcn, 2)
     return own
 
 

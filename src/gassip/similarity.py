@@ -7,6 +7,10 @@ Both are 0 where an end has no features. Edges are taken in blocks, so that memo
 And whom each node is most like, by the cosine, in a bag of words with each word weighing log(N / nodes that have it):
 
     A + w S,   S_ij = 1 where i is among the k nodes most like j or j among those most like i,   w Σ S = 2 Σ A
+
+And how much more often neighbours have one label than chance has it:
+
+    h = (s − r) / (1 − r),   s share of edges whose ends have one label,   r = Σ_c p_c²,   p_c share of ends in class c
 """
 
 from dataclasses import replace
@@ -19,6 +23,7 @@ from torch import Tensor
 from gassip.graph import Graph
 from gassip.sparse import Csr
 
+FEWEST_EDGES = 100  # directed: of fewer, h is luck
 BLOCK = 1 << 16  # edges at a time
 DENSE_BLOCK = 1 << 24  # values at a time, for dense features
 
@@ -116,6 +121,19 @@ def is_bag(x: Tensor | Csr) -> bool:
     low = value.new_full((x.shape[0],), torch.inf).scatter_reduce(0, row, value, "amin")
     high = value.new_full((x.shape[0],), -torch.inf).scatter_reduce(0, row, value, "amax")
     return bool((value > 0).all() and (low[row] == high[row]).all())
+
+
+def homophily(graph: Graph) -> float | None:
+    """h of the edges between training nodes; None where they are few, or of one class.
+
+    By hand, as torch_geometric's `homophily` takes nothing off for chance.
+    """
+    sender, receiver = graph.edge_index
+    ends = graph.y[graph.edge_index[:, graph.train_mask[sender] & graph.train_mask[receiver]]]  # [2, edges]
+    if ends.shape[1] < FEWEST_EDGES:
+        return None
+    chance = float((torch.bincount(ends.flatten()) / ends.numel()).square().sum())
+    return (float((ends[0] == ends[1]).float().mean()) - chance) / (1 - chance) if chance < 1 else None
 
 
 def _present(x: Tensor | Csr) -> Tensor:
