@@ -118,7 +118,7 @@ def test_test_labels_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
-def test_a_larger_net_is_tried_only_where_the_teacher_is_ahead(ahead: bool) -> None:
+def test_a_pruned_net_is_tried_only_where_the_teacher_is_ahead(ahead: bool) -> None:
     graph = small()
     settings = preset("best", graph, FEW)
     rows: list[Row] = []

@@ -91,9 +91,10 @@ def retrain_many(
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Solution]:
-    """What `retrain.retrain` gives for each of `seeds`; with more to learn from than labels, by single runs."""
+    """What `retrain.retrain` gives for each of `seeds`; with a teacher, or with pruning, by single runs."""
     settings = found.settings
-    if lesson(settings, found.teacher) is not supervised or settings.keep_epoch == "last":
+    plain = lesson(settings, found.teacher) is supervised and settings.keep_epoch == "best"
+    if not plain or settings.retrain_weights > 0:
         return [retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
     return solve_many(
         sparser(graph, found),

@@ -1,7 +1,7 @@
 """Train one net on one graph; every method ends here (end of Sec. 4.4).
 
-The epoch kept is the one with the best validation score (ties: the lower validation loss). Test labels are read once,
-after that choice.
+The epoch kept is the one with the best validation score (ties: the lower validation loss), of a net that is pruned on
+the way among those after. Test labels are read once, after that choice.
 """
 
 import copy
@@ -18,6 +18,7 @@ from gassip.graph import Graph
 from gassip.lessons import Loss, lesson, supervised
 from gassip.metrics import Metric, all_scores, score
 from gassip.ops import MaskedGraph
+from gassip.pruning import Pruning
 from gassip.settings import Gassip
 from gassip.size import Size, size_of
 from gassip.space import Architecture, Model, Net, net_for
@@ -79,6 +80,7 @@ def train(
     metric: Metric = "accuracy",
     loss: Loss = supervised,
     keep: str = "best",
+    pruning: Pruning | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> int:
     """Adam on `loss`; leaves `model` at its best validation epoch, or its `last`, and returns that epoch (from 1)."""
@@ -91,10 +93,13 @@ def train(
         value_of_loss = loss(model, graph, masked, epoch)
         value_of_loss.backward()
         optimizer.step()
-        if keep == "last" and not on_epoch and epoch < epochs:
+        if pruning is not None:
+            pruning.step(model, epoch)
+        candidate = (keep == "best" or epoch == epochs) and (pruning is None or epoch >= pruning.last)
+        if not candidate and not on_epoch:
             continue
         value, val_loss = validate(model, graph, masked, metric)
-        if (value, -val_loss) > best or keep == "last":
+        if candidate and ((value, -val_loss) > best or keep == "last"):
             best, best_epoch = (value, -val_loss), epoch
             best_state = copy.deepcopy(model.state_dict()) if keep == "best" else model.state_dict()
         if on_epoch:
@@ -134,6 +139,7 @@ def solve(
     metric: Metric = "accuracy",
     loss: Loss = supervised,
     keep: str = "best",
+    pruning: Pruning | None = None,
     edges_total: int | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
@@ -150,6 +156,7 @@ def solve(
             metric=metric,
             loss=loss,
             keep=keep,
+            pruning=pruning,
             on_epoch=on_epoch,
         )
     return conclude(model, graph, began=began, best_epoch=best_epoch, edges_total=edges_total)
@@ -201,6 +208,7 @@ def retrain(
         metric=metric,
         loss=lesson(settings, found.teacher),
         keep=settings.keep_epoch,
+        pruning=Pruning.of(settings),
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
     )

@@ -99,6 +99,7 @@ class Gassip:
     retrain_lr: float = _set(0.01, "Adam's rate in retraining (row 10)")
     retrain_weight_decay: float = _set(5e-4, "weight decay in retraining (row 10)")
     retrain_dropout: float = _set(0.8, "dropout in retraining (row 10)")
+    retrain_weights: int = _set(0, "weights that retraining prunes a net to, the smallest first; 0: none go")
     # past the paper (METHOD.md): off in the preset `paper`, on in `best`
     teachers: int = _set(
         0, "finalists whose mean teaches the final net; 0: what the search found is retrained as it is"
@@ -128,8 +129,9 @@ class Gassip:
     size_share: float = _set(0.35, "stored weights of the final net, as a share of a GCN with 64 hidden units")
     feature_share: float = _set(1.0, "share of the input features that the final net reads")
     size_steps: tuple[float, ...] = _set(
-        (1.0, 3.0), "larger shares, each taken only where validation is significantly better for it"
+        (1.0, 3.0), "larger shares, each tried only where the teacher is ahead of the net so far by a point"
     )
+    spare: int = _set(4, "such a net starts with so many times the weights and is pruned to its share; 1: it does not")
     edge_rules: tuple[str, ...] = _set(
         ("support", "hubs", "curriculum"), "ways to rank edges for removal that compete on validation"
     )
@@ -149,7 +151,7 @@ class Gassip:
 
 _POSITIVE = (
     *("layers", "hidden", "heads", "epochs", "num_archs", "retrain_epochs", "weight_gain", "update_clamp"),
-    *("finalists", "students", "trial_epochs", "consistency_temperature", "consistency_ramp", "size_share"),
+    *("finalists", "students", "spare", "trial_epochs", "consistency_temperature", "consistency_ramp", "size_share"),
 )
 _NOT_NEGATIVE = (
     *(
@@ -165,7 +167,17 @@ _NOT_NEGATIVE = (
         "score_std",
         "score_sparsity",
     ),
-    *("lr_edge", "update_eps", "lambda1", "lambda2", "beta", "lr_alpha", "alpha_start", "retrain_lr"),
+    *(
+        "retrain_weights",
+        "lr_edge",
+        "update_eps",
+        "lambda1",
+        "lambda2",
+        "beta",
+        "lr_alpha",
+        "alpha_start",
+        "retrain_lr",
+    ),
     "retrain_weight_decay",
 )
 
@@ -253,7 +265,7 @@ FEW_WEIGHTS = 3000  # 12 kB: under it a smaller net is of no use to anyone
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs, and larger steps
 LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
-HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "trial_epochs": 20, "students": 2}
+HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "trial_epochs": 20, "students": 2, "spare": 1}
 
 
 def _derived(graph: "Graph") -> dict[str, Any]:
@@ -305,7 +317,8 @@ def num_rows(settings: Gassip) -> int:
         return settings.epochs
     recipes = 3 if settings.recipe == "auto" else 0
     trials = recipes + 1 + len(settings.clean_shares)
-    rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + len(settings.size_steps) * settings.students
+    pruned = (settings.students + 1) * (1 + len(settings.size_steps)) if settings.size_steps else 0
+    rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + pruned
     outsider = int(settings.similar > 0)
     return settings.epochs + trials + settings.finalists + outsider + settings.students + rivals
 

@@ -199,6 +199,12 @@ class Net(Model):
             self.register_buffer(f"weight_keep_{l}", None if bool(own.all()) else own)
         self.zero_pruned()
 
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """A state of such a net, with the weights that it says do not exist."""
+        keep = [state.get(f"weight_keep_{l}", torch.ones_like(own.weight)) for l, own in enumerate(self.layers)]
+        self.prune(keep)
+        self.load_state_dict(state)
+
     @torch.no_grad()
     def zero_pruned(self) -> None:
         for l, layer in enumerate(self.layers):

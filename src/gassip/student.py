@@ -1,7 +1,9 @@
 """The final net of the preset `best`: which architecture, which edges, how wide (METHOD.md).
 
-    width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units; more, step by step,
-              where its teacher is better than the net so far; the architectures compete anew
+    width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units
+    weights   where its teacher is ahead of that net by more than MARGIN, and than chance: a net `spare` times as
+              large, pruned to as many weights while it trains, then to more, step by step; the architectures compete
+              anew
     features  a share `feature_share`, those whose rows ‖W_i‖ of layer 1 weigh most in the teachers
     edges     the lowest of a ranking go, but never a node's last one; rankings compete on validation:
               curriculum   M_G of the search
@@ -32,6 +34,9 @@ from gassip.space import Architecture, net_for
 from gassip.teacher import Attempt, Contest, Lesson, beats, beyond_chance, right, winner
 
 WIDEST = 1024
+MARGIN = 0.01  # of the validation score: a net so close to its teacher is large enough
+LONGER = 4  # times as many epochs, where a net is pruned
+PRUNABLE = "ArmaConv"  # the operation that was best to prune (docs/DESIGN.md)
 
 
 def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
@@ -43,12 +48,13 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
     given = tuple(settings.final_ops.split("+"))
     students = [given] if settings.final_ops else [own.ops for own in lesson.students]
 
-    def attempt(stage: str, ops: tuple[str, ...], edges: str, share: float) -> Attempt:
+    def attempt(stage: str, ops: tuple[str, ...], edges: str, share: float, spare: int = 1) -> Attempt:
+        own = pruning_to(int(share * gcn_params(graph)), settings) if spare > 1 else settings
         return contest.attempt(
             stage,
-            widest(graph, ops, settings, share, index),
-            settings,
-            epochs=settings.retrain_epochs,
+            widest(graph, ops, own, share * spare, index),
+            own,
+            epochs=own.retrain_epochs,
             graph=graphs[edges],
             teacher=lesson.share,
             feature_index=index,
@@ -60,12 +66,32 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         rival = attempt(f"edges {name}", own.architecture.ops, name, share)
         if beats(rival, own):
             own, edges = rival, name
-    for larger in sorted(step for step in settings.size_steps if step > share):
-        if not beyond_chance(right(lesson.share, graph), own.right):
+    for size in sizes(settings):
+        if not far_behind(own.right, right(lesson.share, graph)):
             break
-        own = winner([own, *(attempt(f"size {larger:g}", ops, edges, larger) for ops in students)])
+        rivals = [attempt(f"size {size:g}", ops, edges, size, settings.spare) for ops in prunable(students, settings)]
+        own = winner([own, *rivals])
     contest.keep(keeps[edges])
     return taken(base, own, contest.kept, lesson.share)
+
+
+def sizes(settings: Gassip) -> list[float]:
+    """What is tried beyond the narrow net: as many weights in a larger one that is pruned to them, and more."""
+    larger = sorted(step for step in settings.size_steps if step > settings.size_share)
+    return [settings.size_share, *larger] if larger and settings.spare > 1 else larger
+
+
+def prunable(students: list[tuple[str, ...]], settings: Gassip) -> list[tuple[str, ...]]:
+    """The architectures that compete there."""
+    best = (PRUNABLE,) * settings.layers
+    allowed = settings.spare > 1 and not settings.final_ops and PRUNABLE in settings.ops
+    return [*students, best] if allowed and best not in students else students
+
+
+def far_behind(own: Tensor, teacher: Tensor) -> bool:
+    """Whether a net gets fewer validation nodes right, bool, than its teacher, by MARGIN and by more than chance."""
+    behind = float(teacher.float().mean() - own.float().mean())
+    return behind > MARGIN and beyond_chance(teacher, own)
 
 
 def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> Found:
@@ -91,11 +117,21 @@ def num_params(graph: Graph, architecture: Architecture, feature_index: Tensor |
     return sum(p.numel() for p in net_for(graph, architecture, feature_index=feature_index).parameters())
 
 
+def gcn_params(graph: Graph) -> int:
+    """Of a GCN with 64 hidden units."""
+    return num_params(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,)))
+
+
+def pruning_to(weights: int, settings: Gassip) -> Gassip:
+    """For a net that loses all but so many weights while it trains: that takes longer."""
+    return replace(settings, retrain_weights=weights, retrain_epochs=LONGER * settings.retrain_epochs)
+
+
 def widest(
     graph: Graph, ops: tuple[str, ...], settings: Gassip, share: float, feature_index: Tensor | None
 ) -> Architecture:
     """The widest net of these operations with at most `share` of the weights of a GCN with 64 hidden units."""
-    most = share * num_params(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,)))
+    most = share * gcn_params(graph)
 
     def of(width: int) -> Architecture:
         inner = len(ops) - 1

@@ -42,6 +42,7 @@ from gassip.lessons import lesson
 from gassip.metrics import Metric, score
 from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.pairs import keep_highest
+from gassip.pruning import Pruning
 from gassip.retrain import predict, seeded, train, validate
 from gassip.settings import Gassip
 from gassip.similarity import cosine, joined
@@ -151,7 +152,7 @@ class Contest:
             first = {name: value.detach().clone() for name, value in net.named_parameters()}
             known = None if self.memory is None else self.memory.recall(self.number)
             if known is not None:
-                net.load_state_dict(known[0])
+                net.restore(known[0])
             else:
                 train(
                     net,
@@ -162,6 +163,7 @@ class Contest:
                     metric=self.metric,
                     loss=lesson(settings, teacher),
                     keep=settings.keep_epoch,
+                    pruning=Pruning.of(settings),
                 )
         score, loss = validate(net, graph, MaskedGraph.of(graph), self.metric)
         seconds = time.perf_counter() - began if known is None else known[1]

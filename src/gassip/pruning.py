@@ -1,0 +1,58 @@
+"""Pruning while training: a wide net loses its smallest weights step by step (METHOD.md).
+
+    k(e) = K + (W − K) (1 − (e − e_0) / (e_1 − e_0))³,   e_0 = T / 30,   e_1 = 2 T / 3
+
+After epoch e the k(e) largest |w| over all layers together stay, the others are set to 0. Until e_1 a weight may come
+back; then what is 0 stays 0, and the net goes on to train for T − e_1 epochs. The schedule is that of Zhu and Gupta,
+To Prune, or Not to Prune, 2017. Biases, attention and norms stay, and count among the K.
+
+T epochs, W weights before and K after.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from gassip.masks import weight_keep
+from gassip.settings import Gassip
+from gassip.space import Model, Net
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruning:
+    """When a training prunes, and how many weights are left."""
+
+    weights: int  # K
+    first: int  # e_0
+    last: int  # e_1
+
+    @staticmethod
+    def of(settings: Gassip) -> "Pruning | None":
+        """What the settings say of a training; None where no weight goes."""
+        epochs = settings.retrain_epochs
+        if settings.retrain_weights == 0:
+            return None
+        return Pruning(weights=settings.retrain_weights, first=epochs // 30, last=max(1, 2 * epochs // 3))
+
+    def share_left(self, epoch: int) -> float:
+        """How much of what goes in all is still there after this epoch."""
+        done = (epoch - self.first) / max(1, self.last - self.first)
+        return (1 - min(1.0, max(0.0, done))) ** 3
+
+    @torch.no_grad()
+    def step(self, model: Model, epoch: int) -> None:
+        """After the optimizer's step of `epoch`, from 1."""
+        assert isinstance(model, Net), "only nets of the search space are pruned while they train"
+        if epoch > self.last:
+            return
+        weights = [layer.weight for layer in model.layers]
+        total = sum(weight.numel() for weight in weights)
+        others = sum(p.numel() for p in model.parameters()) - total
+        target = min(total, max(1, self.weights - others))
+        count = round(target + (total - target) * self.share_left(epoch))
+        keep = weight_keep([weight.abs() for weight in weights], "budget", count / total)
+        if epoch == self.last:
+            model.prune(keep)
+        else:
+            for weight, own in zip(weights, keep, strict=True):
+                weight.mul_(own)
