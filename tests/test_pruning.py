@@ -13,9 +13,9 @@ from gassip.pruning import Pruning
 from gassip.retrain import Found, predict, retrain, seeded, train
 from gassip.runtime import load
 from gassip.search import search
-from gassip.settings import Gassip, preset
+from gassip.settings import Gassip, gcn_weights, preset
 from gassip.space import Architecture, Net, net_for
-from gassip.student import far_behind, gcn_params, num_params, prunable, pruning_to, sizes, widest
+from gassip.student import far_behind, num_params, prunable, pruning_to, sizes, widest
 
 
 def small() -> Graph:
@@ -132,8 +132,11 @@ def test_the_state_of_a_pruned_net_comes_back() -> None:
 
 def test_a_pruned_student_is_wider_and_has_as_many_weights() -> None:
     graph = small()
-    own = pruning_to(int(0.35 * gcn_params(graph)), preset("best", graph))
-    assert (own.retrain_weights, own.retrain_epochs) == (int(0.35 * gcn_params(graph)), 1200)
+    own = pruning_to(int(0.35 * gcn_weights(graph.num_features, graph.num_classes)), preset("best", graph))
+    assert (own.retrain_weights, own.retrain_epochs) == (
+        int(0.35 * gcn_weights(graph.num_features, graph.num_classes)),
+        1200,
+    )
     ops = ("SAGEConv", "SAGEConv")
     thin, broad = (widest(graph, ops, own, share, None) for share in (0.35, 0.35 * own.spare))
     assert num_params(graph, broad) > 3 * own.retrain_weights > 2 * num_params(graph, thin)

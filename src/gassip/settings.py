@@ -99,7 +99,6 @@ class Gassip:
     retrain_lr: float = _set(0.01, "Adam's rate in retraining (row 10)")
     retrain_weight_decay: float = _set(5e-4, "weight decay in retraining (row 10)")
     retrain_dropout: float = _set(0.8, "dropout in retraining (row 10)")
-    retrain_weights: int = _set(0, "weights that retraining prunes a net to, the smallest first; 0: none go")
     # past the paper (METHOD.md): off in the preset `paper`, on in `best`
     teachers: int = _set(
         0, "finalists whose mean teaches the final net; 0: what the search found is retrained as it is"
@@ -132,6 +131,7 @@ class Gassip:
         (1.0, 3.0), "larger shares, each tried only where the teacher is ahead of the net so far by a point"
     )
     spare: int = _set(4, "such a net starts with so many times the weights and is pruned to its share; 1: it does not")
+    retrain_weights: int = _set(0, "weights that retraining prunes a net to, the smallest first; 0: none go")
     edge_rules: tuple[str, ...] = _set(
         ("support", "hubs", "curriculum"), "ways to rank edges for removal that compete on validation"
     )
@@ -268,6 +268,11 @@ LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "trial_epochs"
 HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "trial_epochs": 20, "students": 2, "spare": 1}
 
 
+def gcn_weights(features: int, classes: int) -> int:
+    """Of a GCN with 64 hidden units, which sizes are told in shares of."""
+    return (features + 1) * 64 + (64 + 1) * classes
+
+
 def _derived(graph: "Graph") -> dict[str, Any]:
     """What `best` takes from the graph itself: its size, whether its features are words, how many labels there are,
     whether neighbours share them, how few weights a GCN has."""
@@ -287,7 +292,7 @@ def _derived(graph: "Graph") -> dict[str, Any]:
     if alike is not None and alike < ALIKE_FROM:
         own["edge_shares"] = (1.0,)  # every edge stays
         own["edge_rules"] = ("support",)  # so there is nothing to choose
-    gcn = (graph.num_features + 1) * 64 + (64 + 1) * graph.num_classes
+    gcn = gcn_weights(graph.num_features, graph.num_classes)
     if Gassip.size_share * gcn < FEW_WEIGHTS:
         own["size_share"] = round(FEW_WEIGHTS / gcn, 2)
     return own

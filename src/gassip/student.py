@@ -28,7 +28,7 @@ from gassip.graph import Graph
 from gassip.masks import highest
 from gassip.pairs import keep_highest, num_neighbours
 from gassip.retrain import Found
-from gassip.settings import Gassip
+from gassip.settings import Gassip, gcn_weights
 from gassip.similarity import cosine
 from gassip.space import Architecture, net_for
 from gassip.teacher import Attempt, Contest, Lesson, beats, beyond_chance, right, winner
@@ -49,7 +49,11 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
     students = [given] if settings.final_ops else [own.ops for own in lesson.students]
 
     def attempt(stage: str, ops: tuple[str, ...], edges: str, share: float, spare: int = 1) -> Attempt:
-        own = pruning_to(int(share * gcn_params(graph)), settings) if spare > 1 else settings
+        own = (
+            pruning_to(int(share * gcn_weights(graph.num_features, graph.num_classes)), settings)
+            if spare > 1
+            else settings
+        )
         return contest.attempt(
             stage,
             widest(graph, ops, own, share * spare, index),
@@ -117,11 +121,6 @@ def num_params(graph: Graph, architecture: Architecture, feature_index: Tensor |
     return sum(p.numel() for p in net_for(graph, architecture, feature_index=feature_index).parameters())
 
 
-def gcn_params(graph: Graph) -> int:
-    """Of a GCN with 64 hidden units."""
-    return num_params(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,)))
-
-
 def pruning_to(weights: int, settings: Gassip) -> Gassip:
     """For a net that loses all but so many weights while it trains: that takes longer."""
     return replace(settings, retrain_weights=weights, retrain_epochs=LONGER * settings.retrain_epochs)
@@ -131,7 +130,7 @@ def widest(
     graph: Graph, ops: tuple[str, ...], settings: Gassip, share: float, feature_index: Tensor | None
 ) -> Architecture:
     """The widest net of these operations with at most `share` of the weights of a GCN with 64 hidden units."""
-    most = share * gcn_params(graph)
+    most = share * gcn_weights(graph.num_features, graph.num_classes)
 
     def of(width: int) -> Architecture:
         inner = len(ops) - 1

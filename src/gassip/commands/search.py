@@ -27,7 +27,7 @@ from gassip.commands.common import (
     whole,
 )
 from gassip.errors import GassipError
-from gassip.settings import Gassip
+from gassip.settings import Gassip, gcn_weights
 
 if TYPE_CHECKING:
     from gassip.artefact import Meta
@@ -170,7 +170,7 @@ def _clean(partial: Path, created: list[Path]) -> None:
 
 def gcn64_params(meta: "Meta") -> int:
     """Weights of a GCN with 64 hidden units on the same graph."""
-    return int(meta["features"] + 1) * 64 + 65 * len(meta["class_names"])
+    return gcn_weights(meta["features"], len(meta["class_names"]))
 
 
 def summary(meta: "Meta", out: Path) -> None:
