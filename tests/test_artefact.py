@@ -8,17 +8,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from conftest import random_graph
 from gassip import artefact, store
 from gassip.artefact import Run, check_target, open_run, save
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.retrain import Found, Solution, predict, retrain
+from gassip.runtime import load
 from gassip.search import search
-from gassip.settings import Gassip
+from gassip.settings import Gassip, preset
 
 SMALL = Gassip(hidden=8, epochs=6, warmup_epochs=2, retrain_epochs=4, edge_rule="budget", retrain_start="rewind")
 Solved = tuple[Graph, Found, Solution]
@@ -226,3 +229,22 @@ def test_a_write_that_fails_leaves_nothing_new_and_the_old_run(solved: Solved, f
             save(target, *solved, overwrite=overwrite)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in folder.parent.iterdir()] == ["run"]
+
+
+def test_a_run_that_reads_edges_both_ways_says_so_to_every_reader(tmp_path: Path) -> None:
+    graph = random_graph(4, nodes=40, edges=90, undirected=False)
+    settings = preset("paper", graph, {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 3, "direction": "both"})
+    own = search(graph, settings, seed=0)
+    solution = retrain(graph, own, seed=0)
+    meta = save(tmp_path / "run", graph, own, solution)
+    assert meta["edges_total"] == graph.both_ways.num_edges and meta["source"]["undirected"]
+    assert meta["source"]["fingerprint"] == graph.both_ways.fingerprint
+    run = open_run(tmp_path / "run")
+    assert retrain(graph, run.found, seed=0).scores == solution.scores
+    light = load(tmp_path / "run")
+    np.testing.assert_allclose(light.predict_proba(), predict(solution.model, solution.graph).softmax(1), atol=1e-5)
+    other = random_graph(5, nodes=30, edges=50, undirected=False)
+    expected = predict(solution.model, other.both_ways).softmax(1)
+    assert isinstance(other.x, torch.Tensor)
+    given = light.predict_proba(other.x.numpy(), other.edge_index.numpy())
+    np.testing.assert_allclose(given, expected, atol=1e-5)

@@ -154,3 +154,13 @@ def test_a_budget_is_kept(data: Data, budget: Budget | dict[str, float | str]) -
 def test_a_budget_that_cannot_be_kept_or_read_is_refused(data: Data, budget: Any, message: str) -> None:
     with pytest.raises(GassipError, match=message):
         GassipClassifier(settings=SMALL, budget=budget).fit(data)
+
+
+def test_another_graph_is_read_both_ways_where_the_first_was(make_graph: Callable[..., Graph]) -> None:
+    one_way = make_graph(nodes=60, edges=200, undirected=False).to_data()
+    paper = SMALL | {"direction": "both"}
+    classifier = GassipClassifier(preset="paper", seed=1, settings=paper).fit(one_way)
+    other = Data(x=one_way.x, edge_index=one_way.edge_index[:, :-1])
+    both = Data(x=other.x, edge_index=torch.cat([other.edge_index, other.edge_index.flip(0)], 1))
+    assert (classifier.predict_proba(other) == classifier.predict_proba(both)).all()
+    assert (classifier.predict_proba(one_way) == classifier.predict_proba()).all()

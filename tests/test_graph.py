@@ -70,6 +70,18 @@ def test_a_directed_graph_stays_directed() -> None:
     assert build(edge_index=np.array([[3], [4]])).edge_index.tolist() == [[3], [4]]
 
 
+@pytest.mark.parametrize("weight", [None, np.array([0.5, 2.0, 3.0])])
+def test_read_both_ways_a_graph_is_as_if_built_so(weight: np.ndarray | None) -> None:
+    edges = np.array([[0, 1, 3], [1, 0, 4]])
+    one_way = build(edge_index=edges, edge_weight=weight)
+    both = one_way.both_ways
+    assert both.fingerprint == build(edge_index=edges, edge_weight=weight, undirected=True).fingerprint
+    assert both.both_ways is both and one_way.both_ways is both
+    assert both.notes == (*one_way.notes, "edges are read both ways")
+    bare = one_way.keep(torch.zeros(3, dtype=torch.bool))
+    assert bare.both_ways is bare
+
+
 def test_pair_numbers_undirected_edges() -> None:
     # stored order: 1->0, 0->1, 2->1, 1->2, 3->4; undirected: {0,1} {1,2} {3,4}
     assert build().pair.tolist() == [0, 0, 1, 1, 2]

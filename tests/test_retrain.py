@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.batched import retrain_many
+from gassip.budget import cut_edges
 from gassip.graph import Graph
 from gassip.metrics import METRICS, Metric
 from gassip.ops import MaskedGraph
@@ -222,3 +224,16 @@ def test_the_last_epoch_is_kept_where_that_is_asked_for(make_graph: Callable[...
     pairs = zip(last.model.parameters(), shown.model.parameters(), strict=True)
     assert all(torch.equal(*pair) for pair in pairs)  # looking on changes nothing
     assert told[-1]["val_score"] == last.accuracy["val"]
+
+
+def test_what_was_found_both_ways_is_retrained_both_ways(make_graph: Callable[..., Graph]) -> None:
+    one_way = make_graph(2, nodes=36, edges=60, undirected=False)
+    own = found(one_way.both_ways, direction="both", kept_edges="binary")
+    solution = retrain(one_way, own, seed=0)
+    assert solution.edges_total == one_way.both_ways.num_edges > one_way.num_edges
+    assert solution.scores == retrain(one_way.both_ways, own, seed=0).scores
+    assert torch.equal(solution.graph.edge_index, one_way.both_ways.edge_index[:, own.edge_keep])
+    many = retrain_many(one_way, own, seeds=[0])[0]
+    assert (many.edges_total, many.edges_kept) == (solution.edges_total, solution.edges_kept)
+    fewer = cut_edges(one_way, own, 10)
+    assert 0 < int(fewer.edge_keep.sum()) <= 10

@@ -18,6 +18,7 @@ from gassip.teacher import (
     agreed,
     beats,
     clean,
+    facing,
     gains,
     gentler,
     hidden_parts,
@@ -279,3 +280,27 @@ def test_of_two_regressions_the_likelier_must_score_higher_too() -> None:
     assert Regression(share=share, value=0.6, gain=sure).beats(low)
     assert not Regression(share=share, value=0.5, gain=sure).beats(low)
     assert not Regression(share=share, value=0.6, gain=unsure).beats(low)
+
+
+def cited() -> Graph:
+    """Four classes; 120 old nodes whose features tell theirs, 120 new ones whose features say nothing, each with six
+    edges to old nodes of its class. Validation and test nodes are new."""
+    generator = torch.Generator().manual_seed(0)
+    y, new = torch.arange(240) % 4, torch.arange(240) >= 120
+    x = torch.eye(8)[y] * ~new[:, None] + 0.2 * torch.randn(240, 8, generator=generator)
+    sender = torch.nonzero(new).squeeze(1).repeat_interleave(6)
+    receiver = 4 * torch.randint(30, (sender.numel(),), generator=generator) + y[sender]
+    part = torch.arange(240) // 4 % 3
+    masks = (~new | (part == 0), new & (part == 1), new & (part == 2))
+    return Graph.build(x, torch.stack([sender, receiver]), y, masks=masks)
+
+
+def test_edges_are_read_both_ways_where_that_makes_validation_nodes_likelier() -> None:
+    graph, auto = cited(), Gassip(direction="auto")
+    assert facing(graph, auto, "accuracy").direction == "both"
+    assert facing(graph, Gassip(), "accuracy").direction == "given"  # not asked
+    assert facing(graph.both_ways, auto, "accuracy").direction == "given"  # nothing to add
+    noise = random_graph(3, nodes=60, edges=200, undirected=False)
+    assert facing(noise, auto, "accuracy").direction == "given"
+    hidden = replace(graph, y=torch.where(graph.test_mask, 0, graph.y))  # no test label has a part in it
+    assert facing(hidden, auto, "accuracy").direction == "both"

@@ -67,7 +67,7 @@ from gassip.reading import SCHEMA
 from gassip.reading import Meta as Meta
 from gassip.reading import Run as Run
 from gassip.reading import open_run as open_run
-from gassip.retrain import Found, Solution
+from gassip.retrain import Found, Solution, oriented
 from gassip.settings import Gassip
 from gassip.size import packed, size_of
 from gassip.space import Architecture, Model, Net
@@ -93,6 +93,8 @@ def save(
     """Write a run's folder, all of it or nothing, and return its meta.json."""
     folder = Path(folder)
     check_target(folder, overwrite)
+    if found.settings.direction == "both":  # a reader of the folder starts from the graph so made
+        graph, source = oriented(graph, found.settings), {**(source or {}), "undirected": True}
     history = [{"phase": "search", **row} for row in found.history]
     history += [{"phase": "retrain", **row} for row in retrain_history]
     contents = {

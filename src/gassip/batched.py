@@ -33,7 +33,7 @@ from gassip.graph import Graph
 from gassip.lessons import lesson, supervised
 from gassip.metrics import Metric, score
 from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
-from gassip.retrain import Found, Solution, conclude, found_net, retrain, seeded, solve, sparser
+from gassip.retrain import Found, Solution, conclude, found_net, oriented, retrain, seeded, solve, sparser
 from gassip.space import Model, Net, kept, passing, words
 from gassip.sparse import Csr, multiply, product, segment_sum
 
@@ -92,7 +92,7 @@ def retrain_many(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Solution]:
     """What `retrain.retrain` gives for each of `seeds`; with a teacher, or with pruning, by single runs."""
-    settings = found.settings
+    settings, graph = found.settings, oriented(graph, found.settings)
     plain = lesson(settings, found.teacher) is supervised and settings.keep_epoch == "best"
     if not plain or settings.retrain_weights > 0:
         return [retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]

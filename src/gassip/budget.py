@@ -26,7 +26,7 @@ from gassip.graph import Graph
 from gassip.light import layers_of
 from gassip.masks import highest
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution, found_net, retrain, sparser
+from gassip.retrain import Found, Solution, found_net, oriented, retrain, sparser
 from gassip.settings import Gassip
 from gassip.shrink import heads_of, select, shrink
 from gassip.size import Size, size_of
@@ -272,6 +272,7 @@ def cut_edges(graph: Graph, found: Found, most: float) -> Found:
     kept = int(found.edge_keep.sum())
     if kept <= most:
         return found
+    graph = oriented(graph, found.settings)
     pair = graph.pair if found.settings.edge_scores == "undirected" else torch.arange(graph.num_edges)
     pair = pair.to(found.edge_keep.device)
     size = torch.zeros(int(pair.max()) + 1, device=pair.device).index_add_(0, pair, found.edge_keep.float())

@@ -21,8 +21,8 @@ from gassip.errors import GassipError
 from gassip.graph import Graph, to_numpy
 from gassip.metrics import METRICS, Metric
 from gassip.metrics import score as metric_score
+from gassip.retrain import oriented, retrain
 from gassip.retrain import predict as class_scores
-from gassip.retrain import retrain
 from gassip.rivals import retrain_best, search_within
 from gassip.search import search
 from gassip.settings import Gassip, preset
@@ -128,7 +128,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             )
         if inputs_fingerprint(graph) == inputs_fingerprint(self.graph_):
             return self.solution_.graph
-        return on_device(graph, self.device)
+        return on_device(oriented(graph, self.found_.settings), self.device)
 
     def _test_mask(self, data: Data | Graph) -> np.ndarray:
         """The data's own; where it has none and is the training graph, the one drawn in `fit`."""

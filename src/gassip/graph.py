@@ -209,6 +209,20 @@ class Graph:
         return torch.unique(low * self.num_nodes + high, return_inverse=True)[1]
 
     @cached_property
+    def both_ways(self) -> "Graph":
+        """The graph with the reverse of every edge; itself where it has them all."""
+        if self.num_edges == 2 * int(self.pair.max() + 1 if self.num_edges else 0):
+            return self
+        weight = None if self.edge_weight is None else to_numpy(self.edge_weight)
+        edges, weight = _both_directions(to_numpy(self.edge_index), weight)
+        return replace(
+            self,
+            edge_index=torch.from_numpy(edges).to(self.device),
+            edge_weight=None if weight is None else torch.from_numpy(weight).to(self.device),
+            notes=(*self.notes, "edges are read both ways"),
+        )
+
+    @cached_property
     def fingerprint(self) -> str:
         """sha256 over everything a model can see, in hex; two equal graphs agree on it."""
         digest = hashlib.sha256()

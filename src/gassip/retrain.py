@@ -197,7 +197,7 @@ def retrain(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
     """Train what a search found on the sparser graph, with the pruned weights at exactly 0."""
-    settings = found.settings
+    settings, graph = found.settings, oriented(graph, found.settings)
     return solve(
         sparser(graph, found),
         lambda: found_net(graph, found),
@@ -223,7 +223,13 @@ def found_net(graph: Graph, found: Found) -> Net:
     return net
 
 
+def oriented(graph: Graph, settings: Gassip) -> Graph:
+    """The graph as the settings have its edges read: as given, or both ways."""
+    return graph.both_ways if settings.direction == "both" else graph
+
+
 def sparser(graph: Graph, found: Found) -> Graph:
     """The graph with the kept edges only; they weigh M_G (`soft`) or as given (`binary`)."""
+    graph = oriented(graph, found.settings)
     soft = found.settings.kept_edges == "soft" and found.settings.sparsify
     return graph.keep(found.edge_keep, graph.weight * found.edge_mask if soft else None)

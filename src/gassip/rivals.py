@@ -20,7 +20,7 @@ from gassip.budget import Budget, fit_limits, limits, retrain_within
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution, retrain, seeded
+from gassip.retrain import Found, Solution, oriented, retrain, seeded
 from gassip.search import Checkpoint, State, induce, search
 from gassip.settings import Gassip
 from gassip.supernet import top_paths
@@ -76,7 +76,7 @@ def search_within(
         return [found]
     if found.teacher is not None:  # a contest has chosen among architectures already, without the bound
         return [found, *cheaper(found)]
-    return [found, *others(graph, settings, memory)]
+    return [found, *others(oriented(graph, found.settings), found.settings, memory)]
 
 
 def others(graph: Graph, settings: Gassip, memory: Remembering, count: int = RIVALS) -> list[Found]:

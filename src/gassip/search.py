@@ -21,14 +21,14 @@ from gassip.graph import Graph
 from gassip.masks import edge_keep, edge_mask, group_keep, weight_keep, weight_mask
 from gassip.metrics import Metric, score
 from gassip.ops import OPERATIONS, MaskedGraph
-from gassip.retrain import Found, seeded
+from gassip.retrain import Found, oriented, seeded
 from gassip.settings import MORE_OPS, NET_OPS, Gassip, preset
 from gassip.shrink import compact
 from gassip.space import Architecture
 from gassip.sparse import transform
 from gassip.student import graduate
 from gassip.supernet import Path, Supernet, top_paths
-from gassip.teacher import Contest, Memory, teach
+from gassip.teacher import Contest, Memory, facing, teach
 from gassip.teacher import Row as Row
 
 MOST_PATHS = 64  # that are compared one by one
@@ -56,7 +56,8 @@ def search(
 
     Equal seeds give equal bits on one machine and thread count.
     """
-    settings = settings or preset("best", graph)
+    settings = facing(graph, settings or preset("best", graph), metric)
+    graph = oriented(graph, settings)
     with seeded(seed, graph.device):
         state = State(graph, settings)
         if checkpoint is not None and (saved := checkpoint.load()) is not None:

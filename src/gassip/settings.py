@@ -114,6 +114,9 @@ class Gassip:
     final_ops: str = _set("", "the final net's operations joined by +; empty: by validation")
     feature_rule: Literal["teacher", "random"] = _set("teacher", "which features the final net reads; random: control")
     recipe: Literal["given", "auto"] = _set("given", "dropout, weight decay and batch norm: as set, or by validation")
+    direction: Literal["given", "both", "auto"] = _set(
+        "given", "edges are read as given, both ways, or both ways where that makes validation nodes likelier"
+    )
     clean_shares: tuple[float, ...] = _set(
         (), "shares of edges, between the most similar nodes, that may be kept instead of all"
     )
@@ -131,6 +134,7 @@ class Gassip:
         (1.0, 3.0), "larger shares, each tried only where the teacher is ahead of the net so far by a point"
     )
     spare: int = _set(4, "such a net starts with so many times the weights and is pruned to its share; 1: it does not")
+    prune_epochs: int = _set(1200, "epochs of a training that so prunes")
     retrain_weights: int = _set(0, "weights that retraining prunes a net to, the smallest first; 0: none go")
     edge_rules: tuple[str, ...] = _set(
         ("support", "hubs", "curriculum"), "ways to rank edges for removal that compete on validation"
@@ -151,7 +155,16 @@ class Gassip:
 
 _POSITIVE = (
     *("layers", "hidden", "heads", "epochs", "num_archs", "retrain_epochs", "weight_gain", "update_clamp"),
-    *("finalists", "students", "spare", "trial_epochs", "consistency_temperature", "consistency_ramp", "size_share"),
+    *(
+        "finalists",
+        "students",
+        "spare",
+        "prune_epochs",
+        "trial_epochs",
+        "consistency_temperature",
+        "consistency_ramp",
+        "size_share",
+    ),
 )
 _NOT_NEGATIVE = (
     *(
@@ -248,6 +261,7 @@ BEST = {
     "kept_edges": "binary",
     "portfolio": ("Linear+APPNP10", "Linear+APPNP5", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
     "finalists": 6,
+    "direction": "auto",
     "clean_shares": (0.75, 0.5),
     "recipe": "auto",
     "teachers": 3,
@@ -264,8 +278,8 @@ ALIKE_FROM = 0.2  # homophily above chance: under it an edge across classes may 
 FEW_WEIGHTS = 3000  # 12 kB: under it a smaller net is of no use to anyone
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs, and larger steps
-LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "trial_epochs": 40, "similar": 0}
-HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "trial_epochs": 20, "students": 2, "spare": 1}
+LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40, "similar": 0}
+HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 20, "students": 2}
 
 
 def gcn_weights(features: int, classes: int) -> int:

@@ -2,8 +2,8 @@
 
     width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units
     weights   where its teacher is ahead of that net by more than MARGIN, and than chance: a net `spare` times as
-              large, pruned to as many weights while it trains, then to more, step by step; the architectures compete
-              anew
+              large, pruned to as many weights while it trains; where it is still LARGER_MARGIN behind, to more, step by
+              step; the architectures compete anew
     features  a share `feature_share`, those whose rows ‖W_i‖ of layer 1 weigh most in the teachers
     edges     the lowest of a ranking go, but never a node's last one; rankings compete on validation:
               curriculum   M_G of the search
@@ -34,8 +34,9 @@ from gassip.space import Architecture, net_for
 from gassip.teacher import Attempt, Contest, Lesson, beats, beyond_chance, right, winner
 
 WIDEST = 1024
-MARGIN = 0.01  # of the validation score: a net so close to its teacher is large enough
-LONGER = 4  # times as many epochs, where a net is pruned
+MARGIN = 0.01  # of the validation score: a net so close to its teacher need not be pruned from a larger one
+LARGER_MARGIN = 0.02  # and one so close need not have more weights
+FASTER, DECAY = 2, 2e-4  # where a net is pruned: times the rate, and the weight decay
 PRUNABLE = "ArmaConv"  # the operation that was best to prune (docs/DESIGN.md)
 
 
@@ -71,10 +72,11 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         if beats(rival, own):
             own, edges = rival, name
     for size in sizes(settings):
-        if not far_behind(own.right, right(lesson.share, graph)):
+        margin = MARGIN if size == settings.size_share else LARGER_MARGIN
+        if not far_behind(own.right, right(lesson.share, graph), margin):
             break
         rivals = [attempt(f"size {size:g}", ops, edges, size, settings.spare) for ops in prunable(students, settings)]
-        own = winner([own, *rivals])
+        own = winner([own, max(rivals, key=lambda rival: rival.value)])  # none of them is known to be good
     contest.keep(keeps[edges])
     return taken(base, own, contest.kept, lesson.share)
 
@@ -92,10 +94,10 @@ def prunable(students: list[tuple[str, ...]], settings: Gassip) -> list[tuple[st
     return [*students, best] if allowed and best not in students else students
 
 
-def far_behind(own: Tensor, teacher: Tensor) -> bool:
-    """Whether a net gets fewer validation nodes right, bool, than its teacher, by MARGIN and by more than chance."""
+def far_behind(own: Tensor, teacher: Tensor, margin: float) -> bool:
+    """Whether a net gets fewer validation nodes right, bool, than its teacher, by `margin` and by more than chance."""
     behind = float(teacher.float().mean() - own.float().mean())
-    return behind > MARGIN and beyond_chance(teacher, own)
+    return behind > margin and beyond_chance(teacher, own)
 
 
 def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> Found:
@@ -122,8 +124,14 @@ def num_params(graph: Graph, architecture: Architecture, feature_index: Tensor |
 
 
 def pruning_to(weights: int, settings: Gassip) -> Gassip:
-    """For a net that loses all but so many weights while it trains: that takes longer."""
-    return replace(settings, retrain_weights=weights, retrain_epochs=LONGER * settings.retrain_epochs)
+    """For a net that loses all but so many weights while it trains: that takes longer, and larger steps."""
+    return replace(
+        settings,
+        retrain_weights=weights,
+        retrain_epochs=settings.prune_epochs,
+        retrain_lr=FASTER * settings.retrain_lr,
+        retrain_weight_decay=max(DECAY, settings.retrain_weight_decay),
+    )
 
 
 def widest(

@@ -1,8 +1,9 @@
 """The contest of the preset `best`: which graph, which recipe, which architectures, and what they teach (METHOD.md).
 
-    graph      as given, unless logistic regression on its leading directions (spectral.py) does better without the
-               edges between the least similar nodes; where it does better without any edge, architectures that do
-               not mix a node with its neighbours come first, the best finalist teaches alone, and no feature goes
+    graph      as given, unless logistic regression on its leading directions (spectral.py) does better with the
+               reverse of every edge, or without the edges between the least similar nodes; where it does better without
+               any edge, architectures that do not mix a node with its neighbours come first, the best finalist teaches
+               alone, and no feature goes
     recipe     the first of RECIPES, unless another validates better for the first architecture
     finalists  F architectures: the portfolio, then those whose paths of the supernet validate best; trained in full
     outsider   GCN ‖ GCN on a graph that also joins nodes with similar features: it errs elsewhere than the others
@@ -290,6 +291,15 @@ def agreed(opinions: Sequence[Tensor], graph: Graph) -> Tensor:
     even = torch.full_like(table[best], 1 / len(opinions))
     taken = table[best] if gains(likely[best], (even @ heard).clamp_min(1e-30).log()) else even
     return levelled(torch.einsum("k,knc->nc", taken, calm), nodes, y)
+
+
+def facing(graph: Graph, settings: Gassip, metric: Metric) -> Gassip:
+    """The settings with `direction` decided: both ways where the regression does better so."""
+    if settings.direction != "auto":
+        return settings
+    one_way = graph.both_ways is not graph
+    both = one_way and Regression.on(graph.both_ways, metric).beats(Regression.on(graph, metric))
+    return replace(settings, direction="both" if both else "given")
 
 
 def clean(contest: Contest, settings: Gassip) -> Regression:
