@@ -104,6 +104,7 @@ class Gassip:
         0, "finalists whose mean teaches the final net; 0: what the search found is retrained as it is"
     )
     finalists: int = _set(6, "architectures that compete on validation to be teachers")
+    finalist_hidden: int = _set(0, "width of their hidden layers; 0: as in the supernet")
     similar: int = _set(
         0, "nodes with similar features that one teacher's graph joins each node to; 0: no such teacher"
     )
@@ -169,6 +170,7 @@ _POSITIVE = (
 _NOT_NEGATIVE = (
     *(
         "teachers",
+        "finalist_hidden",
         "similar",
         "consistency",
         "distillation",
@@ -225,8 +227,9 @@ def _check_ranges(settings: Gassip) -> None:
             raise GassipError(f"edge_rules names {name!r}; there are {', '.join(EDGE_RULES)}")
     if not settings.edge_rules:
         raise GassipError(f"edge_rules is empty; name at least one of {', '.join(EDGE_RULES)}")
-    if settings.hidden % settings.heads:
-        raise GassipError(f"heads is {settings.heads}, which does not divide hidden = {settings.hidden}")
+    for name in ("hidden", "finalist_hidden"):
+        if getattr(settings, name) % settings.heads:
+            raise GassipError(f"heads is {settings.heads}, which does not divide {name} = {getattr(settings, name)}")
     for name in settings.ops:
         if name not in MORE_OPS:
             raise GassipError(f"ops names {name!r}; there are {', '.join(MORE_OPS)}")
@@ -279,7 +282,10 @@ FEW_WEIGHTS = 3000  # 12 kB: under it a smaller net is of no use to anyone
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs, and larger steps
 LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40, "similar": 0}
-HUGE = LARGE | {"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 20, "students": 2}
+HUGE = LARGE | {
+    **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 20},
+    **{"finalist_hidden": 128, "students": 2},
+}
 
 
 def gcn_weights(features: int, classes: int) -> int:
