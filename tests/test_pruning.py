@@ -93,6 +93,24 @@ def test_a_trained_net_has_that_many_weights_and_a_later_epoch(keep: str, batch_
     assert torch.equal(predict(net, graph), predict(quiet, graph))
 
 
+def test_as_a_control_any_weights_stay_from_the_first_epoch_on() -> None:
+    graph, pruning = small(), Pruning(weights=150, first=1, last=12, rule="random")
+    nets = [wide(graph) for _ in range(3)]
+    for seed, net in zip((0, 0, 1), nets, strict=True):
+        with seeded(seed, graph.device):
+            pruning.step(net, 1)
+    first = [net.weight_keep(0) for net in nets]
+    assert first[0] is not None and first[1] is not None and first[2] is not None
+    assert torch.equal(first[0], first[1]) and not torch.equal(first[0], first[2])
+    assert nets[0].num_weights()[0] == 150
+    trained = wide(graph)
+    assert train(trained, graph, epochs=20, lr=0.05, weight_decay=1e-4, pruning=pruning) >= 12
+    assert trained.num_weights()[0] == 150
+    assert Pruning.of(Gassip(retrain_weights=5, prune_rule="random")) == Pruning(
+        weights=5, first=10, last=200, rule="random"
+    )
+
+
 def test_a_net_with_fewer_weights_is_left_alone() -> None:
     graph = small()
     plain, asked = (wide(graph) for _ in range(2))

@@ -4,7 +4,8 @@
 
 After epoch e the k(e) largest |w| over all layers together stay, the others are set to 0. Until e_1 a weight may come
 back; then what is 0 stays 0, and the net goes on to train for T − e_1 epochs. The schedule is that of Zhu and Gupta,
-To Prune, or Not to Prune, 2017. Biases, attention and norms stay, and count among the K.
+To Prune, or Not to Prune, 2017. Biases, attention and norms stay, and count among the K. As a control, weights drawn
+at random stay from the first epoch on.
 
 T epochs, W weights before and K after.
 """
@@ -25,6 +26,7 @@ class Pruning:
     weights: int  # K
     first: int  # e_0
     last: int  # e_1
+    rule: str = "magnitude"  # or random
 
     @staticmethod
     def of(settings: Gassip) -> "Pruning | None":
@@ -32,7 +34,12 @@ class Pruning:
         epochs = settings.retrain_epochs
         if settings.retrain_weights == 0:
             return None
-        return Pruning(weights=settings.retrain_weights, first=epochs // 30, last=max(1, 2 * epochs // 3))
+        return Pruning(
+            weights=settings.retrain_weights,
+            first=epochs // 30,
+            last=max(1, 2 * epochs // 3),
+            rule=settings.prune_rule,
+        )
 
     def share_left(self, epoch: int) -> float:
         """How much of what goes in all is still there after this epoch."""
@@ -49,6 +56,10 @@ class Pruning:
         total = sum(weight.numel() for weight in weights)
         others = sum(p.numel() for p in model.parameters()) - total
         target = min(total, max(1, self.weights - others))
+        if self.rule == "random":
+            if epoch == 1:
+                model.prune(weight_keep([torch.rand_like(weight) for weight in weights], "budget", target / total))
+            return
         count = round(target + (total - target) * self.share_left(epoch))
         keep = weight_keep([weight.abs() for weight in weights], "budget", count / total)
         if epoch == self.last:

@@ -136,6 +136,7 @@ class Gassip:
     )
     spare: int = _set(4, "such a net starts with so many times the weights and is pruned to its share; 1: it does not")
     prune_epochs: int = _set(1200, "epochs of a training that so prunes")
+    prune_rule: Literal["magnitude", "random"] = _set("magnitude", "which weights stay there; random: control")
     retrain_weights: int = _set(0, "weights that retraining prunes a net to, the smallest first; 0: none go")
     edge_rules: tuple[str, ...] = _set(
         ("support", "hubs", "curriculum"), "ways to rank edges for removal that compete on validation"
