@@ -180,6 +180,20 @@ def test_a_tensor_too_much_is_refused(folder: Path) -> None:
     refused(folder, "extra")
 
 
+@pytest.mark.parametrize("part", ["", ".bits", ".shape"])
+def test_a_mask_that_does_not_fit_its_weights_is_refused(folder: Path, part: str) -> None:
+    name = f"layers.0.weight{part}"
+    tensors = load_file(folder / "model.safetensors")
+    for wrong in (tensors[name][:-1].contiguous(), torch.zeros_like(tensors[name]).double()):
+        save_file(tensors | {name: wrong}, folder / "model.safetensors")
+        reseal(folder)
+        refused(folder, "model.safetensors does not fit meta.json: layers.0.weight is not of shape")
+    del tensors[name]
+    save_file(tensors, folder / "model.safetensors")
+    reseal(folder)
+    refused(folder, "model.safetensors")
+
+
 def test_a_teacher_comes_back_and_one_of_another_shape_is_refused(solved: Solved, folder: Path) -> None:
     graph, found, solution = solved
     teacher = torch.softmax(predict(solution.model, solution.graph), 1)

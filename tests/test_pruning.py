@@ -128,8 +128,12 @@ def test_retraining_prunes_and_a_saved_run_holds_what_is_left(tmp_path: Path) ->
     assert all(torch.equal(*pair) for pair in zip(solution.model.parameters(), again.model.parameters(), strict=True))
     masks = [own.model.weight_keep(0) for own in (solution, other) if isinstance(own.model, Net)]
     assert not torch.equal(*masks)  # type: ignore[arg-type] # each training prunes for itself
-    save(tmp_path / "run", graph, found, solution, preset="paper")
+    meta = save(tmp_path / "run", graph, found, solution, preset="paper")
+    assert meta["size"]["params"] == 400  # and one bit for each that there was
+    assert meta["size"]["bytes"] < 4 * 400 + solution.weights_total // 8 + 1500
     run = open_run(tmp_path / "run")
+    assert all(torch.equal(*pair) for pair in zip(run.model.parameters(), again.model.parameters(), strict=True))
+    assert run.model.num_weights() == (400, solution.weights_total)
     light = load(tmp_path / "run").predict_proba()  # without torch
     np.testing.assert_allclose(light, predict(solution.model, solution.graph).softmax(1), atol=1e-5)
     assert retrain(graph, run.found, seed=1).scores == solution.scores

@@ -1,8 +1,10 @@
 """A run's folder: what a search found and a net trained, as JSON, safetensors, CSV and SVG. Nothing in it is a pickle.
 
     meta.json           what was done and how well it went, below
-    model.safetensors   the state of `Net`, pruned weights as zeros, with `weight_keep_<l>` saying which exist (absent:
-                        all) and `feature_index` saying which columns of x the net reads (absent: all)
+    model.safetensors   the state of `Net`; where weights of layer l are removed, layers.<l>.weight [kept] holds the
+                        others, row by row, layers.<l>.weight.bits which they are, one bit each, and
+                        layers.<l>.weight.shape their matrix; `feature_index` names the columns of x that the net reads
+                        (absent: all)
     graph.safetensors   edge_index [2, kept], edge_weight [kept] where edges weigh other than 1; edge_keep [E] and
                         edge_mask [E] over the edges of the input graph; train_mask, val_mask, test_mask [N]
     found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>, feature_index

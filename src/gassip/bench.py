@@ -75,7 +75,7 @@ class Record:
     architecture: list[str] | None = None
     weights_kept: int | None = None
     weights_total: int | None = None
-    weights_stored: int | None = None  # numbers in the saved model, zero or not
+    weights_stored: int | None = None  # numbers in the saved model
     edges_kept: int | None = None
     edges_total: int | None = None
     best_epoch: int | None = None
@@ -286,7 +286,7 @@ def train_group(
     """The trainings of one search, or of none."""
     for part in to_parts(group, graph, found):
         try:
-            with watch("train", num_epochs(part[0])) as on_epoch:
+            with watch("train", num_epochs(part[0], found)) as on_epoch:
                 solutions = solve_part(part, graph, found, on_epoch)
         except Exception as error:
             for run in part:
@@ -313,9 +313,10 @@ def search_for(run: Run, graph: Graph, watch: Watch, partial: Path | None = None
         return method.search(graph, seed=run.search_seed, metric=run.metric, on_epoch=on_epoch, partial=partial)
 
 
-def num_epochs(run: Run) -> int:
+def num_epochs(run: Run, found: Found | None) -> int:
     """Of one training, where the method says how many."""
-    return int(run.settings.get("retrain_epochs") or run.settings.get("epochs") or 1)
+    settings = run.settings if found is None else vars(found.settings)
+    return int(settings.get("retrain_epochs") or settings.get("epochs") or 1)
 
 
 def to_parts(group: Sequence[Run], graph: Graph, found: Found | None = None) -> list[list[Run]]:
@@ -345,7 +346,8 @@ def _failure(error: Exception) -> dict[str, Any]:
 
 
 def _outcome(solution: Solution, found: Found | None, batched: int) -> dict[str, Any]:
-    state = solution.model.state_dict().values()
+    stored = sum(value.numel() for value in solution.model.state_dict().values() if value.is_floating_point())
+    masked = solution.weights_total - solution.weights_kept if isinstance(solution.model, Net) else 0
     within = solution.details.get("search_seconds")
     search = found.seconds if found is not None else float(within) if isinstance(within, (int, float)) else 0.0
     retrain = solution.seconds if found is not None else solution.seconds - search
@@ -356,7 +358,7 @@ def _outcome(solution: Solution, found: Found | None, batched: int) -> dict[str,
         "architecture": list(solution.model.architecture.ops) if isinstance(solution.model, Net) else None,
         "weights_kept": solution.weights_kept,
         "weights_total": solution.weights_total,
-        "weights_stored": sum(value.numel() for value in state if value.is_floating_point()),
+        "weights_stored": stored - masked,
         "edges_kept": solution.edges_kept,
         "edges_total": solution.edges_total,
         "best_epoch": solution.best_epoch,

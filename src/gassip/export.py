@@ -48,7 +48,7 @@ def to_runtime(
     meta = store.read_meta(folder)
     if meta["schema"] != store.SCHEMAS[0]:
         raise GassipError(f"{folder} is an export already; export the run it was made from")
-    state = store.read_tensors(folder, "model.safetensors", meta)
+    state = store.unpack(store.read_tensors(folder, "model.safetensors", meta), meta, None)
     graph = store.read_tensors(folder, "graph.safetensors", meta)
     contents = {
         "model.safetensors": store.write_tensors(_model_tensors(state, precision)),
@@ -68,12 +68,12 @@ def to_runtime(
 
 
 def _model_tensors(state: store.Tensors, precision: store.Precision) -> store.Tensors:
-    """What inference reads; `weight_keep` only says which zeros are meant, `num_batches_tracked` nothing."""
+    """What inference reads; `num_batches_tracked` says nothing."""
     out: store.Tensors = {}
     for name, value in state.items():
         if name.startswith("layers.") and name.endswith(".weight"):
             out |= {f"{name}.{part}".rstrip("."): own for part, own in store.pack(value, precision).items()}
-        elif not name.startswith("weight_keep_") and not name.endswith("num_batches_tracked"):
+        elif not name.endswith("num_batches_tracked"):
             out[name] = value.astype(np.int32) if name == "feature_index" else value
     return out
 

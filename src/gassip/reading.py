@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as from_bytes
@@ -157,11 +158,27 @@ def _net(path: Path, meta: Meta, state: dict[str, Tensor]) -> Net:
     """Shapes first, on a device without memory, so that a hostile size costs nothing."""
     net = _empty_net(path, meta, meta["net"] | {"ops": meta["architecture"]}, state.get("feature_index"))
     for at, layer in enumerate(net.layers):
-        if f"weight_keep_{at}" in state:
+        if f"layers.{at}.weight.bits" in state:
             net.register_buffer(f"weight_keep_{at}", torch.empty_like(layer.weight, dtype=torch.bool))
+            state = _unmasked(path, state, at, layer.weight.shape)
     _check_tensors(path, state, {name: (value.shape, value.dtype) for name, value in net.state_dict().items()})
     net.load_state_dict(state, assign=True)
     return net.eval()
+
+
+def _unmasked(path: Path, state: dict[str, Tensor], at: int, shape: torch.Size) -> dict[str, Tensor]:
+    """The state with the matrix of layer `at` whole, its removed weights 0, and `weight_keep` beside it."""
+    name, count = f"layers.{at}.weight", shape.numel()
+    own = {part: state.get(f"{name}{part}", torch.empty(0)) for part in ("", ".bits", ".shape")}
+    bits = own[".bits"]
+    plain = bits.dtype == torch.uint8 and bits.shape == ((count + 7) // 8,) and own[".shape"].tolist() == list(shape)
+    keep = torch.from_numpy(np.unpackbits(bits.numpy(), count=count)).bool().view(shape) if plain else None
+    if keep is None or own[""].shape != (int(keep.sum()),) or own[""].dtype != torch.float32:
+        raise GassipError(f"{path} does not fit meta.json: {name} is not of shape {list(shape)} under its mask")
+    whole = torch.zeros(shape)
+    whole[keep] = own[""]
+    rest = {key: value for key, value in state.items() if not key.startswith(name)}
+    return rest | {name: whole, f"weight_keep_{at}": keep}
 
 
 def _found_net(path: Path, meta: Meta, found: dict[str, Tensor]) -> Net:

@@ -3,7 +3,7 @@
     MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + Σ norms N·F
 
 h_l is dense but for a sparse X, of which only the stored values in columns that the net reads count; B_l is the number
-of columns of the layer's weight matrix, every stored weight counted, zero or not. Propagation costs
+of columns of the layer's weight matrix, every weight counted, removed or not. Propagation costs
 
     GCN          (E + N)·F
     ARMA, SAGE   E·F
@@ -19,6 +19,7 @@ Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns o
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from safetensors.torch import save as to_bytes
 
@@ -34,7 +35,7 @@ PER_SHARE = 6  # steps from two logits to a share of attention
 class Size:
     """The counts that budgets bound."""
 
-    params: int  # numbers stored as parameters, zero or not
+    params: int  # numbers stored as parameters; weights that a mask removed are not
     bytes: int  # of model.safetensors
     edges: int  # directed
     macs: int  # of one inference on the whole graph
@@ -42,15 +43,20 @@ class Size:
 
 def size_of(net: Net, graph: Graph) -> Size:
     """The counts of `net` on `graph`, whose edges are the kept ones."""
-    stored = sum(p.numel() for p in net.parameters())
+    stored, _ = net.num_weights()
     return Size(params=stored, bytes=len(packed(net)), edges=graph.num_edges, macs=count_macs(net, graph))
 
 
 def packed(net: Model) -> bytes:
-    """model.safetensors: the state of the net."""
+    """model.safetensors: the state of the net; of a matrix under a mask the weights that exist, and which they are."""
     # clone: safetensors refuses two names for one memory
-    state = net.state_dict().items()
-    return to_bytes({k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in state})
+    state = {k: v.detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in net.state_dict().items()}
+    for l in range(len(net.layers)) if isinstance(net, Net) else ():
+        name, keep = f"layers.{l}.weight", state.pop(f"weight_keep_{l}", None)
+        if keep is not None:
+            bits = torch.from_numpy(np.packbits(keep.numpy()))
+            state |= {name: state[name][keep], f"{name}.bits": bits, f"{name}.shape": torch.tensor(keep.shape)}
+    return to_bytes(state)
 
 
 def count_macs(net: Net, graph: Graph) -> int:

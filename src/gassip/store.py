@@ -147,7 +147,7 @@ def unpack(state: Tensors, meta: Mapping[str, Any], precision: Precision | None)
     out = dict(state)
     for at in range(len(meta["architecture"])):
         name = f"layers.{at}.weight"
-        parts = {key.removeprefix(name).removeprefix("."): state[key] for key in state if key.startswith(name)}
+        parts = {key.removeprefix(f"{name}."): out.pop(key) for key in state if key.startswith(f"{name}.")}
         weight = unpacked({"": state[name]} | parts)
         again = stored == "float32" and precision in ("float16", "int8")
         out[name] = unpacked(pack(weight, precision)) if again and precision else weight
