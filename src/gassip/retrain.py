@@ -95,16 +95,17 @@ def train(
         optimizer.step()
         if pruning is not None:
             pruning.step(model, epoch)
-        candidate = (keep == "best" or epoch == epochs) and (pruning is None or epoch >= pruning.last)
-        if not candidate and not on_epoch:
-            continue
-        value, val_loss = validate(model, graph, masked, metric)
-        if candidate and ((value, -val_loss) > best or keep == "last"):
-            best, best_epoch = (value, -val_loss), epoch
-            best_state = copy.deepcopy(model.state_dict()) if keep == "best" else model.state_dict()
+        settled = pruning is None or epoch >= pruning.last  # before, it is not yet the net that it is to be
+        candidate = settled and (keep == "best" or epoch == epochs)
+        row: dict[str, float] = {"epoch": epoch}
+        if candidate or (settled and on_epoch):
+            value, val_loss = validate(model, graph, masked, metric)
+            row |= {"val_loss": val_loss, "val_score": value}
+            if candidate and ((value, -val_loss) > best or keep == "last"):
+                best, best_epoch = (value, -val_loss), epoch
+                best_state = copy.deepcopy(model.state_dict()) if keep == "best" else model.state_dict()
         if on_epoch:
-            train_loss = float(value_of_loss.detach())
-            on_epoch({"epoch": epoch, "train_loss": train_loss, "val_loss": val_loss, "val_score": value})
+            on_epoch(row | {"train_loss": float(value_of_loss.detach())})
     model.load_state_dict(best_state)
     model.zero_pruned()
     model.eval()
