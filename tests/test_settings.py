@@ -155,7 +155,9 @@ def test_what_best_takes_from_the_graph() -> None:
     pair = words(80, 0.05)
     mixed = replace(pair, x=Csr.from_scipy(sp.csr_array(pair.x.to_scipy() + sp.eye_array(80, 40, k=1) * 0.5)))  # type: ignore[union-attr]
     assert preset("best", mixed).similar == 0  # sparse numbers, but no words
-    assert preset("best", words(30_000, 0.5)).similar == 0 and preset("best", words(30_000, 0.5)).epochs == 40
+    large = preset("best", words(30_000, 0.5))
+    assert (large.similar, large.epochs, large.finalists) == (0, 40, 7)
+    assert large.portfolio == (*preset("best", words(29_999, 0.5)).portfolio, "ArmaConv+ArmaConv")
     assert preset("best", words(100_000, 0.5)).epochs == 20
 
 

@@ -282,7 +282,10 @@ ALIKE_FROM = 0.2  # homophily above chance: under it an edge across classes may 
 FEW_WEIGHTS = 3000  # 12 kB: under it a smaller net is of no use to anyone
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs, and larger steps
-LARGE = {"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40, "similar": 0}
+LARGE = {
+    **{"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40},
+    **{"finalists": 7, "similar": 0},
+}
 HUGE = LARGE | {
     **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 20},
     **{"finalist_hidden": 128, "students": 2},
@@ -307,6 +310,7 @@ def _derived(graph: "Graph") -> dict[str, Any]:
         own |= FEW_WORDS
     if graph.num_nodes >= LARGE_FROM:
         own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
+        own["portfolio"] = (*own.get("portfolio", BEST["portfolio"]), "ArmaConv+ArmaConv")
     if graph.has_sparse_features:
         own["feature_share"] = 0.5
     alike = homophily(graph)
