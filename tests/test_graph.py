@@ -71,14 +71,17 @@ def test_a_directed_graph_stays_directed() -> None:
 
 
 @pytest.mark.parametrize("weight", [None, np.array([0.5, 2.0, 3.0])])
-def test_read_both_ways_a_graph_is_as_if_built_so(weight: np.ndarray | None) -> None:
-    edges = np.array([[0, 1, 3], [1, 0, 4]])
+@pytest.mark.parametrize("last", [[[3], [4]], [[0], [1]]])  # an edge without its reverse; none
+def test_read_both_ways_a_graph_is_as_if_built_so(weight: np.ndarray | None, last: list[list[int]]) -> None:
+    edges = np.array([[0, 1, *last[0]], [1, 0, *last[1]]])
     one_way = build(edge_index=edges, edge_weight=weight)
     both = one_way.both_ways
     assert both.fingerprint == build(edge_index=edges, edge_weight=weight, undirected=True).fingerprint
     assert both.both_ways is both and one_way.both_ways is both
-    assert both.notes == (*one_way.notes, "edges are read both ways")
-    bare = one_way.keep(torch.zeros(3, dtype=torch.bool))
+    changed = last == [[3], [4]] or weight is not None
+    assert (both is not one_way) == changed
+    assert both.notes == (*one_way.notes, *(["edges are read both ways"] if changed else []))
+    bare = one_way.keep(torch.zeros(one_way.num_edges, dtype=torch.bool))
     assert bare.both_ways is bare
 
 

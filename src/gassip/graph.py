@@ -210,11 +210,13 @@ class Graph:
 
     @cached_property
     def both_ways(self) -> "Graph":
-        """The graph with the reverse of every edge; itself where it has them all."""
-        if self.num_edges == 2 * int(self.pair.max() + 1 if self.num_edges else 0):
+        """The graph with the reverse of every edge, as heavy; itself where it has them all."""
+        if self.num_edges == 0:
             return self
-        weight = None if self.edge_weight is None else to_numpy(self.edge_weight)
-        edges, weight = _both_directions(to_numpy(self.edge_index), weight)
+        given = None if self.edge_weight is None else to_numpy(self.edge_weight)
+        edges, weight = _both_directions(to_numpy(self.edge_index), given)
+        if edges.shape[1] == self.num_edges and (weight is None or given is None or np.array_equal(weight, given)):
+            return self
         return replace(
             self,
             edge_index=torch.from_numpy(edges).to(self.device),
