@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def large_pages() -> None:
     """Have torch, which is imported later, ask for large pages for large tensors.
 
-    On large graphs a third of the time goes into handing out small ones, anew in every epoch.
+    On large graphs up to a third of the time goes into handing out small ones, anew in every epoch.
     """
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
