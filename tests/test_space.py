@@ -260,3 +260,46 @@ def test_gradient_of_drop_is_its_own_mask() -> None:
     assert isinstance(out, Tensor)
     out.sum().backward()
     assert torch.equal(x.grad, out.detach())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("op", OPS)
+def test_smoothing_before_or_after_the_weights_is_the_same(
+    graph: Graph, op: str, dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked, scores, grads = MaskedGraph.of(graph), [], []
+    for most in (0, 99):  # never, always
+        monkeypatch.setattr("gassip.space.AGAIN", most)
+        monkeypatch.setattr("gassip.space.FRESH", most)
+        torch.manual_seed(0)
+        net = net_for(graph, two_layers(op, batch_norm=True), dropout)
+        assert net.smooths_first(graph.x, masked) == (most > 0 and OPERATIONS[op].commutes)
+        scores.append(net.run(graph.x, masked))
+        scores[-1].square().sum().backward()
+        grads.append([p.grad for p in net.parameters()])
+    torch.testing.assert_close(scores[0], scores[1])
+    torch.testing.assert_close(grads[0], grads[1], atol=1e-4, rtol=1e-4)
+
+
+def test_smoothed_features_are_kept_until_they_are_written_to(graph: Graph) -> None:
+    masked, x = MaskedGraph.of(graph), dense_x(graph).clone()
+    once = masked.smoothed("GCNConv", x, again=True)
+    assert masked.smoothed("GCNConv", x, again=True) is once
+    assert masked.smoothed("SAGEConv", x, again=True) is not once
+    x[0] += 1
+    moved = masked.smoothed("GCNConv", x, again=True)
+    assert moved is not once and not torch.equal(moved, once)
+    other = x.clone()
+    assert masked.smoothed("GCNConv", other, again=False) is not masked.smoothed("GCNConv", other, again=False)
+    with torch.inference_mode():
+        masked.smoothed("ArmaConv", x, again=True)
+    assert not masked.smoothed("ArmaConv", x, again=True).is_inference()
+
+
+@pytest.mark.parametrize("needs", ["features", "edges"])
+def test_gradients_of_features_and_edges_are_not_lost(graph: Graph, needs: str) -> None:
+    x, weight = dense_x(graph).clone(), graph.weight.clone()
+    (x if needs == "features" else weight).requires_grad_()
+    net_for(graph, two_layers()).run(x, MaskedGraph(graph.adjacency, weight)).sum().backward()
+    grad = x.grad if needs == "features" else weight.grad
+    assert grad is not None and bool(grad.abs().sum() > 0)

@@ -199,6 +199,25 @@ def test_those_who_teach_beside_the_finalists_are_asked_by_the_settings(monkeypa
     assert heard == [1, 2, 2, 3]
 
 
+def test_the_best_finalists_are_trained_anew_wider_on_all_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, trained = contest(), []
+    attempt = Contest.attempt
+
+    def spy(self: Contest, stage: str, *args: object, **options: object) -> Attempt:
+        trained.append((stage, options.get("graph"), attempt(self, stage, *args, **options)))  # type: ignore[arg-type]
+        return trained[-1][2]
+
+    monkeypatch.setattr(Contest, "attempt", spy)
+    lesson = teach(own, SHAPES, replace(QUICK, teachers=1, teacher_hidden=24))
+    finalists = [net for stage, _, net in trained if stage == "finalist"]
+    (graph, teacher), *more = [(graph, net) for stage, graph, net in trained if stage == "teacher"]
+    best = max(finalists, key=lambda net: net.value).architecture
+    assert not more and graph is None  # the contest's own, where no label is hidden
+    assert teacher.architecture == replace(best, hidden=(24,)) and lesson.students == [best]
+    share = agreed([teacher.share], own.graph)
+    torch.testing.assert_close(lesson.share[~own.graph.train_mask], share[~own.graph.train_mask])
+
+
 def test_a_gain_counts_in_units_of_its_standard_error() -> None:
     gain = torch.tensor([1.0, 3.0, 1.0, 3.0])  # mean 2, standard error √(4/3) / 2 = .577
     assert gains(gain, torch.zeros(4), sigmas=3.4) and not gains(gain, torch.zeros(4), sigmas=3.5)

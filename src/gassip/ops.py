@@ -39,6 +39,7 @@ class MaskedGraph:
     def __init__(self, adjacency: Csr, edge_weight: Tensor) -> None:
         self.adjacency = adjacency  # [N, N], row = receiver
         self.edge_weight = edge_weight  # [E]
+        self._smoothed: dict[str, tuple[Tensor, int, Tensor]] = {}
 
     @staticmethod
     def of(graph: Graph, edge_mask: Tensor | None = None) -> "MaskedGraph":
@@ -49,6 +50,16 @@ class MaskedGraph:
 
     def at_sender(self, per_node: Tensor) -> Tensor:
         return per_node.index_select(0, self.adjacency.col64)
+
+    def smoothed(self, op: str, x: Tensor, *, again: bool) -> Tensor:
+        """S X of an operation whose output is S X W_1 (+ X W_2), [N, D]; kept where the same X is to come again."""
+        last = self._smoothed.get(op)
+        if last is not None and last[0] is x and last[1] == x._version:
+            return last[2]
+        value = OPERATIONS[op].propagate(self, (x, x.new_zeros(())), None)
+        if again and not torch.is_inference_mode_enabled():
+            self._smoothed[op] = (x, x._version, value)
+        return value
 
     @cached_property
     def degree(self) -> Tensor:
@@ -134,15 +145,16 @@ class Operation:
     matrices: int
     propagate: Callable[[MaskedGraph, Sequence[Tensor], Tensor | None], Tensor]
     attention: bool = False
+    commutes: bool = False  # S (X W) = (S X) W, with an S that no weight has a part in and that takes one step
     steps: int = 1
     node_dropout: float = 0.0  # share of the rows of P that a net with dropout drops besides
 
 
 OPERATIONS = {
-    "GCNConv": Operation(1, gcn),
+    "GCNConv": Operation(1, gcn, commutes=True),
     "GATConv": Operation(1, gat, attention=True),
-    "SAGEConv": Operation(2, sage),
-    "ArmaConv": Operation(2, arma),
+    "SAGEConv": Operation(2, sage, commutes=True),
+    "ArmaConv": Operation(2, arma, commutes=True),
     "Linear": Operation(1, linear),
 }
 OPERATIONS |= {

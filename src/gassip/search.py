@@ -103,8 +103,7 @@ def candidates(state: "State", metric: Metric) -> list[Architecture]:
     ranked = [tuple(settings.ops[k] for k in path) for path in paths]
     light = [ops for ops in ranked if all(OPERATIONS[op].steps == 1 for op in ops[:-1])]  # many steps only where narrow
     ranked = light or ranked
-    wide = replace(settings, hidden=settings.finalist_hidden or settings.hidden)
-    return [_architecture(wide, ops) for ops in dict.fromkeys([*known, *ranked])][: settings.finalists]
+    return [_architecture(settings, ops) for ops in dict.fromkeys([*known, *ranked])][: settings.finalists]
 
 
 @torch.no_grad()

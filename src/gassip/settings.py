@@ -103,8 +103,8 @@ class Gassip:
     teachers: int = _set(
         0, "finalists whose mean teaches the final net; 0: what the search found is retrained as it is"
     )
+    teacher_hidden: int = _set(0, "hidden units with which the best finalists are trained anew; 0: not at all")
     finalists: int = _set(6, "architectures that compete on validation to be teachers")
-    finalist_hidden: int = _set(0, "width of their hidden layers; 0: as in the supernet")
     similar: int = _set(
         0, "nodes with similar features that one teacher's graph joins each node to; 0: no such teacher"
     )
@@ -171,7 +171,7 @@ _POSITIVE = (
 _NOT_NEGATIVE = (
     *(
         "teachers",
-        "finalist_hidden",
+        "teacher_hidden",
         "similar",
         "consistency",
         "distillation",
@@ -228,7 +228,7 @@ def _check_ranges(settings: Gassip) -> None:
             raise GassipError(f"edge_rules names {name!r}; there are {', '.join(EDGE_RULES)}")
     if not settings.edge_rules:
         raise GassipError(f"edge_rules is empty; name at least one of {', '.join(EDGE_RULES)}")
-    for name in ("hidden", "finalist_hidden"):
+    for name in ("hidden", "teacher_hidden"):
         if getattr(settings, name) % settings.heads:
             raise GassipError(f"heads is {settings.heads}, which does not divide {name} = {getattr(settings, name)}")
     for name in settings.ops:
@@ -288,7 +288,7 @@ LARGE = {
 }
 HUGE = LARGE | {
     **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 20},
-    **{"finalist_hidden": 128, "students": 2},
+    **{"teacher_hidden": 256, "students": 2},
 }
 
 
@@ -350,7 +350,8 @@ def num_rows(settings: Gassip) -> int:
     pruned = (settings.students + 1) * (1 + len(settings.size_steps)) if settings.size_steps else 0
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + pruned
     outsider = int(settings.similar > 0)
-    return settings.epochs + trials + settings.finalists + outsider + settings.students + rivals
+    wider = settings.teachers if settings.teacher_hidden else 0
+    return settings.epochs + trials + settings.finalists + wider + outsider + settings.students + rivals
 
 
 def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:

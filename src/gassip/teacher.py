@@ -244,12 +244,12 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         own = gentler(chosen, architecture)
         finalists.append(contest.attempt("finalist", architecture, own, epochs=settings.retrain_epochs, graph=seen))
     ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
-    best = trusted(ranked[: settings.teachers], contest.graph)
+    best = trusted(wider(contest, ranked[: settings.teachers], settings), contest.graph)
     opinions = [mean_share(best)]
     if settings.similar > 0:
         outsider = replace(candidates[0], ops=PLAIN * len(candidates[0].ops))
-        wider = joined(contest.graph, settings.similar)
-        best.append(contest.attempt("similar nodes", outsider, chosen, epochs=settings.retrain_epochs, graph=wider))
+        alike = joined(contest.graph, settings.similar)
+        best.append(contest.attempt("similar nodes", outsider, chosen, epochs=settings.retrain_epochs, graph=alike))
         opinions.append(best[-1].share)
     if settings.spectral:
         opinions.append(judge.share)
@@ -259,6 +259,17 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         share=unseen(agreed(opinions, contest.graph), finalists, parts),
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in best]).mean(0),
     )
+
+
+def wider(contest: Contest, ranked: Sequence[Attempt], settings: Gassip) -> list[Attempt]:
+    """The same architectures trained anew with `teacher_hidden` units on all labels, the best on validation first."""
+    if settings.teacher_hidden == 0:
+        return list(ranked)
+    again = []
+    for own in ranked:
+        wide = replace(own.architecture, hidden=(settings.teacher_hidden,) * len(own.architecture.hidden))
+        again.append(contest.attempt("teacher", wide, own.settings, epochs=settings.retrain_epochs))
+    return sorted(again, key=lambda own: -own.value)
 
 
 def trusted(ranked: Sequence[Attempt], graph: Graph) -> list[Attempt]:
