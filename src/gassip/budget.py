@@ -7,7 +7,9 @@ leaves it: what the search made of weight and mask together. The kept sets of a 
 larger one, so one search gives nested nets. Inside the kept rows and columns the net is dense: a mask there would cost
 accuracy and save nothing that is counted here. Edges are cut to the highest M_G.
 
-The largest s that fits is taken. Where even the smallest net does not fit the multiply-adds or the time, edges go too.
+The largest s that fits is taken. A net that is pruned while it trains (pruning.py) is pruned to fewer weights instead,
+from s·F_l units, with all its features, where that meets bounds on weights and bytes. Where even the smallest net does
+not fit the multiply-adds or the time, edges go too.
 """
 
 import re
@@ -26,6 +28,7 @@ from gassip.graph import Graph
 from gassip.light import layers_of
 from gassip.masks import highest
 from gassip.metrics import Metric
+from gassip.pruning import Pruning
 from gassip.retrain import Found, Solution, found_net, oriented, retrain, sparser
 from gassip.settings import Gassip
 from gassip.shrink import heads_of, select, shrink
@@ -185,10 +188,14 @@ def fit_limits(graph: Graph, found: Found, budget: Budget, bound: Limits) -> Fou
     found = cut_edges(graph, found, bound.edges)
     if fits(graph, found, bound):
         return found
+    if found.settings.retrain_weights:
+        found = prune_further(graph, found, replace(bound, macs=torch.inf, latency_ms=torch.inf))
+        if fits(graph, found, bound):
+            return found
     for edges in (int(found.edge_keep.sum()), *edge_steps(found)):
         fewer = cut_edges(graph, found, edges)
         if fits(graph, cut_weights(fewer, 0.0), bound):
-            return largest(graph, fewer, bound)
+            return largest(graph, fewer, bound, cut_weights)
     least = cut_weights(cut_edges(graph, found, 0), 0.0)
     net, own = found_net(graph, least), sparser(graph, least)
     raise GassipError(impossible((broken(size_of(net, own), bound) or ["latency_ms"])[0], net, own, budget))
@@ -218,13 +225,20 @@ def rarest_feature(graph: Graph) -> Tensor:
     return torch.bincount(graph.x.col, minlength=graph.num_features).argmin().view(1)
 
 
-def largest(graph: Graph, found: Found, bound: Limits) -> Found:
+def largest(graph: Graph, found: Found, bound: Limits, cut: Callable[[Found, float], Found]) -> Found:
     """The largest share that fits, given that the smallest does."""
     low, high = 0, STEPS
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if fits(graph, cut_weights(found, middle / STEPS), bound) else (low, middle)
-    return cut_weights(found, low / STEPS)
+        low, high = (middle, high) if fits(graph, cut(found, middle / STEPS), bound) else (low, middle)
+    return cut(found, low / STEPS)
+
+
+def prune_further(graph: Graph, found: Found, bound: Limits) -> Found:
+    """A net that is pruned while it trains, to as many weights as fit; as it is where all do, or none."""
+    if fits(graph, found, bound) or not fits(graph, fewer_left(found, 0.0), bound):
+        return found
+    return largest(graph, found, bound, fewer_left)
 
 
 def edge_steps(found: Found) -> Iterator[int]:
@@ -238,6 +252,8 @@ def edge_steps(found: Found) -> Iterator[int]:
 def fits(graph: Graph, found: Found, bound: Limits) -> bool:
     """Whether the net of `found` is within the bounds before it is trained; training changes no count."""
     net, own = found_net(graph, found), sparser(graph, found)
+    if (pruning := Pruning.of(found.settings)) is not None:
+        pruning.finish(net)
     return not broken(size_of(net, own), bound) and (
         bound.latency_ms == torch.inf or latency_ms(net, own) <= MARGIN * bound.latency_ms
     )
@@ -293,6 +309,18 @@ def cut_weights(found: Found, share: float) -> Found:
     ]
     cut = select(found, kept, chosen)
     return replace(cut, weight_keep=[torch.ones_like(keep) for keep in cut.weight_keep])
+
+
+def fewer_left(found: Found, share: float) -> Found:
+    """A net that is pruned while it trains: this share of its units, and of the weights that are left."""
+    features, units = ranks(found)
+    chosen = [
+        best_units(score, max(1, ceil(share * score.numel())), heads_of(found.architecture, l))
+        for l, score in enumerate(units)
+    ]
+    cut = select(found, torch.ones_like(features, dtype=torch.bool), chosen)
+    left = max(1, int(share * found.settings.retrain_weights))
+    return replace(cut, settings=replace(found.settings, retrain_weights=left))
 
 
 def ranks(found: Found) -> tuple[Tensor, list[Tensor]]:

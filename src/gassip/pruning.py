@@ -46,6 +46,11 @@ class Pruning:
         done = (epoch - self.first) / max(1, self.last - self.first)
         return (1 - min(1.0, max(0.0, done))) ** 3
 
+    def finish(self, model: Model) -> None:
+        """Leave as many weights as a whole training does."""
+        for epoch in (1, self.last):
+            self.step(model, epoch)
+
     @torch.no_grad()
     def step(self, model: Model, epoch: int) -> None:
         """After the optimizer's step of `epoch`, from 1."""
