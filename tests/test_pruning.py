@@ -8,8 +8,9 @@ import torch
 from conftest import random_graph
 from gassip.artefact import open_run, save
 from gassip.batched import retrain_many
+from gassip.errors import GassipError
 from gassip.graph import Graph
-from gassip.pruning import Pruning
+from gassip.pruning import Pruning, besides
 from gassip.retrain import Found, predict, retrain, seeded, train
 from gassip.runtime import load
 from gassip.search import search
@@ -184,3 +185,34 @@ def test_what_is_tried_beyond_the_narrow_net() -> None:
     assert prunable(students, plain) == [*students, ("ArmaConv", "ArmaConv")]
     for own in ({"spare": 1}, {"final_ops": "GCNConv+GCNConv"}, {"ops": ("GCNConv", "Linear")}):
         assert prunable(students, replace(plain, **own)) == students
+
+
+@pytest.mark.parametrize("rule", ["magnitude", "random"])
+def test_what_the_search_removed_stays_removed(rule: str) -> None:
+    graph = small()
+    net = wide(graph)
+    gone = [torch.rand_like(layer.weight) < 0.5 for layer in net.layers]
+    net.prune([~own for own in gone])
+    before = net.num_weights()[0]
+    pruning = Pruning(weights=before - 20, first=0, last=3, rule=rule)
+    train(net, graph, epochs=5, lr=0.1, weight_decay=0.0, pruning=pruning)
+    assert net.num_weights()[0] == before - 20
+    assert all(bool((layer.weight[own] == 0).all()) for layer, own in zip(net.layers, gone, strict=True))
+    Pruning(weights=10**6, first=0, last=1, rule=rule).finish(net)  # nothing to prune, and nothing comes back
+    assert net.num_weights()[0] == before - 20
+
+
+def test_fewer_weights_than_biases_and_norms_are_refused() -> None:
+    graph = small()
+    net = wide(graph, batch_norm=True)
+    others = besides(net.named_parameters())
+    assert others == num_params(graph, net.architecture) - sum(layer.weight.numel() for layer in net.layers)
+    with pytest.raises(GassipError, match=rf"^retrain_weights is {others}; .* give {others + 1} or more"):
+        train(net, graph, epochs=2, lr=0.1, weight_decay=0.0, pruning=Pruning(weights=others, first=0, last=1))
+
+
+def test_a_net_to_be_pruned_is_not_all_biases_and_norms() -> None:
+    graph = random_graph(1, nodes=60, edges=150, features=2)
+    settings = Gassip(retrain_weights=300, batch_norm=True)
+    net = net_for(graph, widest(graph, ("GCNConv", "GCNConv"), settings, 100.0, None))
+    assert 100 < besides(net.named_parameters()) <= 150

@@ -267,10 +267,10 @@ def test_gradient_of_drop_is_its_own_mask() -> None:
 def test_smoothing_before_or_after_the_weights_is_the_same(
     graph: Graph, op: str, dropout: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    masked, scores, grads = MaskedGraph.of(graph), [], []
+    masked, scores, grads = MaskedGraph.of(graph, lasting=True), [], []
     for most in (0, 99):  # never, always
-        monkeypatch.setattr("gassip.space.AGAIN", most)
-        monkeypatch.setattr("gassip.space.FRESH", most)
+        monkeypatch.setattr("gassip.space.LASTING", most)
+        monkeypatch.setattr("gassip.space.TRAINING", most)
         torch.manual_seed(0)
         net = net_for(graph, two_layers(op, batch_norm=True), dropout)
         assert net.smooths_first(graph.x, masked) == (most > 0 and OPERATIONS[op].commutes)
@@ -282,7 +282,7 @@ def test_smoothing_before_or_after_the_weights_is_the_same(
 
 
 def test_smoothed_features_are_kept_until_they_are_written_to(graph: Graph) -> None:
-    masked, x = MaskedGraph.of(graph), dense_x(graph).clone()
+    masked, x = MaskedGraph.of(graph, lasting=True), dense_x(graph).clone()
     once = masked.smoothed("GCNConv", x, again=True)
     assert masked.smoothed("GCNConv", x, again=True) is once
     assert masked.smoothed("SAGEConv", x, again=True) is not once
@@ -294,6 +294,28 @@ def test_smoothed_features_are_kept_until_they_are_written_to(graph: Graph) -> N
     with torch.inference_mode():
         masked.smoothed("ArmaConv", x, again=True)
     assert not masked.smoothed("ArmaConv", x, again=True).is_inference()
+    once_only = MaskedGraph.of(graph)
+    assert once_only.smoothed("GCNConv", x, again=True) is not once_only.smoothed("GCNConv", x, again=True)
+
+
+def test_features_made_in_inference_mode_are_read_like_any(graph: Graph) -> None:
+    with torch.inference_mode():
+        x = dense_x(graph).clone()
+    net = net_for(graph, Architecture(ops=("GCNConv", "Linear"), hidden=(64,))).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(net(x, graph.edge_index, graph.edge_weight), predict(net, graph))
+
+
+@pytest.mark.parametrize(
+    ("lasting", "training", "most"), [(True, True, 8), (True, False, 8), (False, True, 2), (False, False, 1)]
+)
+def test_features_are_smoothed_first_where_that_takes_less_time(
+    graph: Graph, lasting: bool, training: bool, most: int
+) -> None:
+    masked = MaskedGraph.of(graph, lasting=lasting)
+    for columns, pays in ((most * 4, True), (most * 4 + 1, False)):
+        net = Net(columns, 3, two_layers()).train(training)
+        assert net.smooths_first(torch.zeros(graph.num_nodes, columns), masked) is pays
 
 
 @pytest.mark.parametrize("needs", ["features", "edges"])

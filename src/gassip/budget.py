@@ -28,11 +28,11 @@ from gassip.graph import Graph
 from gassip.light import layers_of
 from gassip.masks import highest
 from gassip.metrics import Metric
-from gassip.pruning import Pruning
-from gassip.retrain import Found, Solution, found_net, oriented, retrain, sparser
+from gassip.pruning import Pruning, besides
+from gassip.retrain import Found, Solution, found_net, oriented, retrain, seeded, sparser
 from gassip.settings import Gassip
 from gassip.shrink import heads_of, select, shrink
-from gassip.size import Size, size_of
+from gassip.size import Size, packed, size_of
 from gassip.space import Architecture, Net, net_for
 from gassip.sparse import Csr
 
@@ -40,6 +40,7 @@ Amount = float | str | None
 UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 MARGIN = 0.8  # of a time that must be kept: what is measured now comes out longer now and then
 READINGS, LEAST_READINGS, READING_MS = 15, 5, 300.0  # of a time: how many, or as many as fit
+DIGITS = 64  # bytes by which a file's header may grow with the numbers in it
 STEPS = 1000  # shares that are told apart
 ATTEMPTS = 5  # retrainings, where the trained net proves slower than it was measured before
 
@@ -165,7 +166,7 @@ def retrain_within(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> tuple[Found, Solution]:
     """Cut, retrain, shrink, and check what came out; where it proves slower than allowed, cut further and again."""
-    bound = limits(budget, graph)
+    bound = limits(budget, oriented(graph, found.settings))
     for attempt in range(ATTEMPTS):
         tighter = replace(bound, latency_ms=bound.latency_ms * MARGIN**attempt)
         fitted = fit_limits(graph, found, budget, tighter) if budget else found
@@ -176,12 +177,12 @@ def retrain_within(
         ):  # without some features a net may need more bytes: it names the rest
             if not problems(solution, bound):
                 return fitted, solution
-    raise GassipError(f"{problems(solution, bound)[0]}, after {ATTEMPTS} attempts; allow more time")
+    raise GassipError(f"{problems(solution, bound)[0]}, after {ATTEMPTS} attempts; allow more")
 
 
 def fit_budget(graph: Graph, found: Found, budget: Budget) -> Found:
     """What was found, cut so that it fits; retrain it and it fits still. Refused where nothing does."""
-    return fit_limits(graph, found, budget, limits(budget, graph))
+    return fit_limits(graph, found, budget, limits(budget, oriented(graph, found.settings)))
 
 
 def fit_limits(graph: Graph, found: Found, budget: Budget, bound: Limits) -> Found:
@@ -197,12 +198,13 @@ def fit_limits(graph: Graph, found: Found, budget: Budget, bound: Limits) -> Fou
         if fits(graph, cut_weights(fewer, 0.0), bound):
             return largest(graph, fewer, bound, cut_weights)
     least = cut_weights(cut_edges(graph, found, 0), 0.0)
-    net, own = found_net(graph, least), sparser(graph, least)
-    raise GassipError(impossible((broken(size_of(net, own), bound) or ["latency_ms"])[0], net, own, budget))
+    net, own, size = to_be(graph, least)
+    raise GassipError(impossible((broken(size, bound) or ["latency_ms"])[0], net, own, budget))
 
 
 def check_possible(graph: Graph, settings: Gassip, budget: Budget) -> None:
     """Refuse, before a search, what no architecture of these operations could keep; time is not judged yet."""
+    graph = graph if settings.direction == "given" else graph.both_ways  # where that is open, what allows more
     bound = limits(replace(budget, max_latency_ms=None), graph)
     one = rarest_feature(graph)
     bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool, device=graph.device))
@@ -250,13 +252,25 @@ def edge_steps(found: Found) -> Iterator[int]:
 
 
 def fits(graph: Graph, found: Found, bound: Limits) -> bool:
-    """Whether the net of `found` is within the bounds before it is trained; training changes no count."""
-    net, own = found_net(graph, found), sparser(graph, found)
-    if (pruning := Pruning.of(found.settings)) is not None:
-        pruning.finish(net)
-    return not broken(size_of(net, own), bound) and (
+    """Whether the net of `found` is within the bounds before it is trained."""
+    net, own, size = to_be(graph, found)
+    return not broken(size, bound) and (
         bound.latency_ms == torch.inf or latency_ms(net, own) <= MARGIN * bound.latency_ms
     )
+
+
+def to_be(graph: Graph, found: Found) -> tuple[Net, Graph, Size]:
+    """The net of `found` before it is trained, its graph, and the most that it will weigh after."""
+    with seeded(0, graph.device):
+        net, own = found_net(graph, found), sparser(graph, found)
+    if (pruning := Pruning.of(found.settings)) is None:
+        return net, own, size_of(net, own)  # training changes no count
+    pruning.finish(net)
+    size = size_of(net, own)
+    for l, layer in enumerate(net.layers):  # which weights will be left is not known: a mask for every layer
+        if net.weight_keep(l) is None:
+            net.register_buffer(f"weight_keep_{l}", torch.ones_like(layer.weight, dtype=torch.bool))
+    return net, own, replace(size, bytes=len(packed(net)) + DIGITS)
 
 
 def broken(size: Size, bound: Limits) -> list[str]:
@@ -319,7 +333,8 @@ def fewer_left(found: Found, share: float) -> Found:
         for l, score in enumerate(units)
     ]
     cut = select(found, torch.ones_like(features, dtype=torch.bool), chosen)
-    left = max(1, int(share * found.settings.retrain_weights))
+    least = besides(cut.last_weights.items()) + 1
+    left = max(least, int(share * found.settings.retrain_weights))
     return replace(cut, settings=replace(found.settings, retrain_weights=left))
 
 

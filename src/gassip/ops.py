@@ -36,14 +36,16 @@ NEGATIVE_SLOPE = 0.2
 class MaskedGraph:
     """A ⊙ M_G: a pattern under edge weights, with the normalisations that layers and operations share."""
 
-    def __init__(self, adjacency: Csr, edge_weight: Tensor) -> None:
+    def __init__(self, adjacency: Csr, edge_weight: Tensor, *, lasting: bool = False) -> None:
         self.adjacency = adjacency  # [N, N], row = receiver
         self.edge_weight = edge_weight  # [E]
+        self.lasting = lasting  # the same features will come again and again
         self._smoothed: dict[str, tuple[Tensor, int, Tensor]] = {}
 
     @staticmethod
-    def of(graph: Graph, edge_mask: Tensor | None = None) -> "MaskedGraph":
-        return MaskedGraph(graph.adjacency, graph.weight if edge_mask is None else graph.weight * edge_mask)
+    def of(graph: Graph, edge_mask: Tensor | None = None, *, lasting: bool = False) -> "MaskedGraph":
+        weight = graph.weight if edge_mask is None else graph.weight * edge_mask
+        return MaskedGraph(graph.adjacency, weight, lasting=lasting)
 
     def at_receiver(self, per_node: Tensor) -> Tensor:
         return per_node.index_select(0, self.adjacency.row)
@@ -53,13 +55,13 @@ class MaskedGraph:
 
     def smoothed(self, op: str, x: Tensor, *, again: bool) -> Tensor:
         """S X of an operation whose output is S X W_1 (+ X W_2), [N, D]; kept where the same X is to come again."""
+        if not (again and self.lasting) or x.is_inference() or torch.is_inference_mode_enabled():
+            return OPERATIONS[op].propagate(self, (x, x.new_zeros(())), None)
         last = self._smoothed.get(op)
-        if last is not None and last[0] is x and last[1] == x._version:
-            return last[2]
-        value = OPERATIONS[op].propagate(self, (x, x.new_zeros(())), None)
-        if again and not torch.is_inference_mode_enabled():
-            self._smoothed[op] = (x, x._version, value)
-        return value
+        if last is None or last[0] is not x or last[1] != x._version:
+            last = (x, x._version, OPERATIONS[op].propagate(self, (x, x.new_zeros(())), None))
+            self._smoothed[op] = last
+        return last[2]
 
     @cached_property
     def degree(self) -> Tensor:

@@ -10,10 +10,13 @@ at random stay from the first epoch on.
 T epochs, W weights before and K after.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
+from gassip.errors import GassipError
 from gassip.masks import weight_keep
 from gassip.settings import Gassip
 from gassip.space import Model, Net
@@ -46,6 +49,14 @@ class Pruning:
         done = (epoch - self.first) / max(1, self.last - self.first)
         return (1 - min(1.0, max(0.0, done))) ** 3
 
+    def check(self, model: Model) -> None:
+        """Refuse to leave fewer numbers than those that are never pruned."""
+        if self.weights <= (others := besides(model.named_parameters())):
+            raise GassipError(
+                f"retrain_weights is {self.weights}; this net has {others} biases and the like besides its weights, "
+                f"which stay: give {others + 1} or more, or a narrower net"
+            )
+
     def finish(self, model: Model) -> None:
         """Leave as many weights as a whole training does."""
         for epoch in (1, self.last):
@@ -57,18 +68,30 @@ class Pruning:
         assert isinstance(model, Net), "only nets of the search space are pruned while they train"
         if epoch > self.last:
             return
-        weights = [layer.weight for layer in model.layers]
-        total = sum(weight.numel() for weight in weights)
-        others = sum(p.numel() for p in model.parameters()) - total
-        target = min(total, max(1, self.weights - others))
+        weights, others = [layer.weight for layer in model.layers], besides(model.named_parameters())
+        there = model.num_weights()[0] - others
+        target = min(there, max(1, self.weights - others))
         if self.rule == "random":
             if epoch == 1:
-                model.prune(weight_keep([torch.rand_like(weight) for weight in weights], "budget", target / total))
+                model.prune(self._highest(model, [torch.rand_like(weight) for weight in weights], target))
             return
-        count = round(target + (total - target) * self.share_left(epoch))
-        keep = weight_keep([weight.abs() for weight in weights], "budget", count / total)
+        count = round(target + (there - target) * self.share_left(epoch))
+        keep = self._highest(model, [weight.abs() for weight in weights], count)
         if epoch == self.last:
             model.prune(keep)
         else:
             for weight, own in zip(weights, keep, strict=True):
                 weight.mul_(own)
+
+    @staticmethod
+    def _highest(model: Net, scores: list[Tensor], count: int) -> list[Tensor]:
+        """The `count` highest over all layers among the weights that exist."""
+        for l, score in enumerate(scores):
+            if (exist := model.weight_keep(l)) is not None:
+                score.masked_fill_(~exist, -1)
+        return weight_keep(scores, "budget", count / sum(score.numel() for score in scores))
+
+
+def besides(parameters: Iterable[tuple[str, Tensor]]) -> int:
+    """How many numbers of a net are never pruned: biases, attention, norms."""
+    return sum(p.numel() for name, p in parameters if not (name.startswith("layers.") and name.endswith(".weight")))

@@ -84,7 +84,9 @@ def train(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> int:
     """Adam on `loss`; leaves `model` at its best validation epoch, or its `last`, and returns that epoch (from 1)."""
-    masked = MaskedGraph.of(graph)
+    if pruning is not None:
+        pruning.check(model)
+    masked = MaskedGraph.of(graph, lasting=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
     best, best_state, best_epoch = (-torch.inf, -torch.inf), model.state_dict(), 0
     for epoch in range(1, epochs + 1):

@@ -117,7 +117,8 @@ def choose(
     """The one of `founds` that validates best within the budget after a short training; they stay uncut."""
     if len(founds) == 1:
         return founds[0]
-    bound, blind = limits(budget, graph), replace(graph, test_mask=torch.zeros_like(graph.test_mask))
+    blind = replace(graph, test_mask=torch.zeros_like(graph.test_mask))
+    bound = limits(budget, oriented(graph, founds[0].settings))
     best, chosen = -torch.inf, founds[0]
     for found in founds:
         try:

@@ -21,7 +21,7 @@ from gassip.graph import Graph
 from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.sparse import Csr, product, transform
 
-AGAIN, FRESH = 8, 2  # columns of X per unit of the first layer up to which S X is taken once, or in every step
+LASTING, TRAINING = 8, 2  # columns of X per unit of the first layer up to which S X pays: taken once, or in every step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,8 @@ class Net(Model):
         layer = self.layers[0]
         if isinstance(x, Csr) or x.requires_grad or graph.edge_weight.requires_grad:
             return False
-        most = FRESH if self.training and self.dropout else AGAIN
+        fresh = self.training and self.dropout > 0
+        most = LASTING if graph.lasting and not fresh else TRAINING if self.training else 1
         return OPERATIONS[layer.ops[0]].commutes and x.shape[1] <= most * layer.out_width
 
     def first(self, x: Tensor, graph: MaskedGraph) -> Tensor:

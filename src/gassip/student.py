@@ -27,6 +27,7 @@ from torch import Tensor
 from gassip.graph import Graph
 from gassip.masks import highest
 from gassip.pairs import keep_highest, num_neighbours
+from gassip.pruning import besides
 from gassip.retrain import Found
 from gassip.settings import Gassip, gcn_weights
 from gassip.similarity import cosine
@@ -137,8 +138,14 @@ def pruning_to(weights: int, settings: Gassip) -> Gassip:
 def widest(
     graph: Graph, ops: tuple[str, ...], settings: Gassip, share: float, feature_index: Tensor | None
 ) -> Architecture:
-    """The widest net of these operations with at most `share` of the weights of a GCN with 64 hidden units."""
+    """The widest net of these operations with at most `share` of the weights of a GCN with 64 hidden units; of one that
+    is pruned biases and the like, which stay, are at most half of what is left."""
     most = share * gcn_weights(graph.num_features, graph.num_classes)
+
+    def fits(architecture: Architecture) -> bool:
+        staying = besides(net_for(graph, architecture, feature_index=feature_index).named_parameters())
+        crowded = settings.retrain_weights > 0 and 2 * staying > settings.retrain_weights
+        return not crowded and num_params(graph, architecture, feature_index) <= most
 
     def of(width: int) -> Architecture:
         inner = len(ops) - 1
@@ -148,7 +155,7 @@ def widest(
     low, high = 1, WIDEST
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if num_params(graph, of(middle), feature_index) <= most else (low, middle - 1)
+        low, high = (middle, high) if fits(of(middle)) else (low, middle - 1)
     return of(low)
 
 
