@@ -34,7 +34,7 @@ def save_run(folder: Path, graph: Graph, net: Net, *, kept: float = 0.8, soft: b
     sparser = graph.keep(edge_keep, graph.weight * edge_mask if soft else None)
     own: dict[str, torch.Tensor] = dict(net.named_parameters())
     found = Found(
-        settings=Gassip(),
+        settings=Gassip(kept_edges="soft" if soft else "binary"),
         architecture=net.architecture,
         weight_keep=[torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers],
         edge_keep=edge_keep,

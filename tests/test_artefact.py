@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from conftest import random_graph
 from gassip import artefact, store
-from gassip.artefact import Run, check_target, open_run, save
+from gassip.artefact import Run, check_target, open_run, save, save_method
 from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.retrain import Found, Solution, predict, retrain
@@ -262,3 +262,22 @@ def test_a_run_that_reads_edges_both_ways_says_so_to_every_reader(tmp_path: Path
     assert isinstance(other.x, torch.Tensor)
     given = light.predict_proba(other.x.numpy(), other.edge_index.numpy())
     np.testing.assert_allclose(given, expected, atol=1e-5)
+
+
+def test_the_run_of_a_method_that_reads_edges_both_ways_says_so(tmp_path: Path) -> None:
+    graph = random_graph(4, nodes=40, edges=90, undirected=False)
+    settings = preset("paper", graph, {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 3, "direction": "both"})
+    solution = retrain(graph, search(graph, settings, seed=0), seed=0)
+    about = {"method": "gassip", "settings": {}, "seconds": {"search": 0.0, "retrain": 0.0}}
+    meta = save_method(tmp_path / "both", graph, solution, **about)  # type: ignore[arg-type]
+    assert meta["source"]["undirected"] and meta["source"]["fingerprint"] == graph.both_ways.fingerprint
+    plain = retrain(graph, search(graph, replace(settings, direction="given"), seed=0), seed=0)
+    assert "undirected" not in save_method(tmp_path / "given", graph, plain, **about)["source"]  # type: ignore[arg-type]
+
+
+def test_what_the_search_began_with_comes_back(solved: Solved, folder: Path) -> None:
+    graph, found, solution = solved
+    began = replace(found.settings, retrain_weights=77)
+    assert open_run(folder).found.searched is None
+    save(folder, graph, replace(found, searched=began), solution, overwrite=True)
+    assert open_run(folder).found.searched == began

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +22,7 @@ from gassip.cli import main
 from gassip.commands import common, evaluate
 from gassip.commands.search import gcn64_params
 from gassip.graph import Graph
+from gassip.retrain import Found
 from gassip.settings import Gassip
 
 QUICK = ["--preset", "paper", "--epochs", "5", "--warmup-epochs", "2", "--retrain-epochs", "3", "--hidden", "8"]
@@ -485,6 +486,21 @@ def test_evaluate_tells_the_spread_of_searches_from_that_of_retrains(
     assert "over searches" in capsys.readouterr().out
     result = json.loads(Path("run/evaluate.json").read_text())
     assert result["search_seeds"] == [0, 1] and len(result["architectures"]) == 2
+
+
+def test_evaluate_searches_again_by_what_the_search_began_with(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, graph = artefact.open_run(ready / "run"), gassip.read(ready / "graph.npz")
+    found, asked = replace(run.found, searched=replace(run.found.settings, hidden=4)), []
+    source = {name: run.meta["source"][name] for name in ("kind", "path", "seed", "undirected", "normalize")}
+    artefact.save("run", graph, found, gassip.retrain(graph, found), source=source)
+
+    def spy(graph: Graph, settings: Gassip, budget: object, **options: object) -> list[Found]:
+        asked.append(settings)
+        return [found]
+
+    monkeypatch.setattr("gassip.rivals.search_within", spy)
+    assert main(["evaluate", "run", "--seeds", "1", "--searches", "2", "--quiet"]) == 0
+    assert asked == [found.searched]
 
 
 def test_spread_by_hand() -> None:

@@ -164,3 +164,5 @@ def test_another_graph_is_read_both_ways_where_the_first_was(make_graph: Callabl
     both = Data(x=other.x, edge_index=torch.cat([other.edge_index, other.edge_index.flip(0)], 1))
     assert (classifier.predict_proba(other) == classifier.predict_proba(both)).all()
     assert (classifier.predict_proba(one_way) == classifier.predict_proba()).all()
+    own = classifier.graph_.both_ways
+    assert (classifier.predict_proba(own) == classifier.predict_proba()).all()

@@ -337,3 +337,13 @@ def test_edges_of_any_graph(pairs: list[tuple[int, int]], undirected: bool) -> N
     graph = build(edge_index=np.array(pairs).T, undirected=undirected)
     assert [tuple(edge) for edge in graph.edge_index.T.tolist()] == sorted(wanted, key=lambda edge: edge[::-1])
     assert int(graph.pair.max()) + 1 == len({frozenset(edge) for edge in wanted})
+
+
+def test_edges_of_no_weight_are_none() -> None:
+    edges = np.array([[0, 1, 2, 0], [1, 2, 3, 1]])
+    graph = build(edge_index=edges, edge_weight=np.array([0.0, 0.0, 3.0, 0.5]))
+    assert graph.edge_index.tolist() == [[0, 2], [1, 3]]  # 0 → 1 was given twice
+    assert graph.edge_weight is not None and graph.edge_weight.tolist() == [0.5, 3.0]
+    assert any("1 edges of weight 0 dropped" in note for note in graph.notes)
+    with pytest.raises(GassipError, match="edge_weight is 0 for every edge"):
+        build(edge_index=edges, edge_weight=np.zeros(4))

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -204,6 +205,53 @@ def test_the_graph_of_the_run_is_known_again_and_gets_its_kept_edges(graph: Grap
     x, edge_index, weight = arrays(graph)
     assert not np.allclose(model.scores(x + 1, edge_index, weight), model.scores())
     assert model.edges.nnz < model.edges_total
+
+
+def test_the_same_edges_with_other_weights_are_another_graph(make_graph: MakeGraph, tmp_path: Path) -> None:
+    graph = make_graph(6, nodes=30, edges=60, features=9, weighted=True)
+    x, edge_index, weight = arrays(graph)
+    assert weight is not None
+    net = random_net(graph, architecture("GCNConv", "SAGEConv"))
+    save_run(tmp_path / "run", graph, net)
+    model = load(tmp_path / "run")
+    for other in (2 * weight, None):
+        with torch.no_grad():
+            expected = net(torch.from_numpy(x), graph.edge_index, None if other is None else torch.from_numpy(other))
+        np.testing.assert_allclose(model.scores(x, edge_index, other), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(model.scores(x, edge_index, weight), model.scores())
+    save_run(tmp_path / "soft", graph, net, soft=True)
+    model = load(tmp_path / "soft")
+    assert model.soft  # its kept edges weigh other than given, and still are its own
+    np.testing.assert_array_equal(model.scores(x, edge_index, weight), model.scores())
+
+
+def test_a_stored_weight_of_zero_is_no_edge(graph: Graph, tmp_path: Path) -> None:
+    weight = torch.ones(graph.num_edges)
+    weight[:5] = 0
+    own = replace(graph, edge_weight=weight)  # as folders of earlier versions may hold them
+    net = random_net(graph, architecture("GCNConv", "GCNConv"))
+    save_run(tmp_path / "run", own, net, kept=1.1)
+    expected = predict(net, own.keep(weight > 0))
+    np.testing.assert_allclose(load(tmp_path / "run").scores(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"bits": np.zeros(2, dtype=np.int64)},
+        {"shape": np.array([[3, 4]])},
+        {"shape": np.array([3.0, 4.0])},
+        {"shape": np.array([2**40, 2**40])},
+        {"shape": np.array([-3, -4])},
+    ],
+)
+def test_bits_that_do_not_fit_their_matrix_are_refused(wrong: dict[str, np.ndarray]) -> None:
+    weight = np.zeros((3, 4), dtype=np.float32)
+    weight[0, 1] = 2
+    packed = {"": weight[weight != 0], "bits": np.packbits(weight != 0), "shape": np.array(weight.shape)}
+    np.testing.assert_array_equal(store.unpacked(packed), weight)
+    with pytest.raises(GassipError, match=r"bits of .* do not fit a matrix of shape"):
+        store.unpacked(packed | wrong)
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])

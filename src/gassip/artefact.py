@@ -24,7 +24,8 @@ meta.json, schema 1 (strict JSON; null where a number is not defined):
     class_names       list, in the order of the net's outputs
     preset            name, or null
     seed, metric      of search and retraining; what validation judged by
-    settings          every field of Gassip
+    settings          every field of Gassip, as the net was retrained
+    searched          the same, as the search began, where its contest chose others; null: the same
     architecture      list of operation names, one per layer
     net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what rebuilds `Net`
     found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
@@ -135,6 +136,8 @@ def save_method(
     """
     folder = Path(folder)
     check_target(folder, overwrite)
+    if graph.num_edges != solution.edges_total == graph.both_ways.num_edges:  # it read the edges both ways
+        graph, source = graph.both_ways, {**(source or {}), "undirected": True}
     rows = [{"phase": "retrain", **row} for row in history]
     masks = {f"{split}_mask": graph.mask(split) for split in SPLITS}
     weight = {} if solution.graph.edge_weight is None else {"edge_weight": solution.graph.edge_weight}
@@ -225,6 +228,7 @@ def _meta(graph: Graph, found: Found, solution: Solution) -> Meta:
     net = _plain(solution.model.architecture)
     return _counts(graph, solution) | {
         "settings": _plain(found.settings),
+        "searched": None if found.searched is None else _plain(found.searched),
         "architecture": net.pop("ops"),
         "net": net | {"dropout": solution.model.dropout},
         "found": _plain(found.architecture),

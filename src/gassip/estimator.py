@@ -126,9 +126,10 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             raise GassipError(
                 f"x has {graph.num_features} features; the classifier was fitted on {self.n_features_in_}"
             )
-        if inputs_fingerprint(graph) == inputs_fingerprint(self.graph_):
+        graph = oriented(graph, self.found_.settings)
+        if inputs_fingerprint(graph) == inputs_fingerprint(oriented(self.graph_, self.found_.settings)):
             return self.solution_.graph
-        return on_device(oriented(graph, self.found_.settings), self.device)
+        return on_device(graph, self.device)
 
     def _test_mask(self, data: Data | Graph) -> np.ndarray:
         """The data's own; where it has none and is the training graph, the one drawn in `fit`."""

@@ -58,6 +58,7 @@ def to_runtime(
         given = store.read_tensors(folder, "inputs.safetensors", meta)
         contents["inputs.safetensors"] = store.write_tensors(_input_tensors(given, graph))
     made = {name: meta[name] for name in KEPT} | {"schema": store.SCHEMAS[1], "precision": precision}
+    made["soft_edges"] = store.soft_edges(meta)
     made["agreement"] = _agreement(folder, precision)
     made["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     made["bytes"] = {name: len(content) for name, content in contents.items()}

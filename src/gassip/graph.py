@@ -334,7 +334,7 @@ def _check_finite(values: np.ndarray, row_of: Callable[[int], int]) -> None:
 def _edges(
     edge_index: np.ndarray, weight: np.ndarray | None, n: int, said: list[str]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Sorted by target, then source; self-loops dropped; repeats merged (given weights of repeats are summed)."""
+    """Sorted by target, then source; self-loops and weights of 0 dropped; repeats merged (given weights are summed)."""
     if edge_index.ndim != 2 or edge_index.shape[0] != 2:
         raise GassipError(f"edge_index must have shape [2, edges], not {list(edge_index.shape)}; transpose it?")
     if edge_index.shape[1] == 0:
@@ -368,6 +368,11 @@ def _edges(
         said.append(f"{edges.shape[1] - key.size} repeated edges merged")
     if weight is not None:
         weight = np.bincount(inverse, weight).astype(np.float32)
+        if not weight.all():
+            said.append(f"{int((weight == 0).sum())} edges of weight 0 dropped (an edge of no weight is none)")
+            key, weight = key[weight > 0], weight[weight > 0]
+            if key.size == 0:
+                raise GassipError("edge_weight is 0 for every edge; a GNN needs some edges with weight")
     return np.stack([key % n, key // n]), weight
 
 

@@ -102,7 +102,8 @@ def _finish(
     graph = helper.make_graph(build.nodes, "gassip", given, [out], build.constants)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="gassip")
     made.ir_version = 9  # of opset 18's time; a newer one would shut older runtimes out
-    helper.set_model_props(made, {"class_names": "\n".join(model.class_names)})
+    edges = "both ways" if model.undirected else "as given"  # how the run's graph was read
+    helper.set_model_props(made, {"class_names": "\n".join(model.class_names), "edges": edges})
     onnx.checker.check_model(made)
     return made
 

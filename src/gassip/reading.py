@@ -56,7 +56,8 @@ def open_run(folder: str | Path) -> Run:
         meta=meta,
         model=net,
         found=Found(
-            settings=_settings(folder / "meta.json", meta),
+            settings=_settings(folder / "meta.json", meta["settings"]),
+            searched=None if meta.get("searched") is None else _settings(folder / "meta.json", meta["searched"]),
             architecture=start.architecture,
             weight_keep=_weight_keep(folder / "found.safetensors", start, found),
             edge_keep=graph["edge_keep"],
@@ -147,9 +148,9 @@ def _unpack(path: Path, content: bytes) -> dict[str, Tensor]:
         raise GassipError(f"{path} is not a safetensors file ({error})") from error
 
 
-def _settings(path: Path, meta: Meta) -> Gassip:
+def _settings(path: Path, given: Meta) -> Gassip:
     try:
-        return Gassip(**meta["settings"])
+        return Gassip(**given)
     except (GassipError, TypeError) as error:
         raise GassipError(f"{path}: settings do not fit this version of gassip ({error})") from error
 

@@ -39,6 +39,7 @@ class Found:
     seconds: float
     feature_index: Tensor | None = None  # [kept] int64: the columns of x the net reads; None: all
     teacher: Tensor | None = None  # [N, C] class shares that the net is also trained towards; None: labels alone
+    searched: Gassip | None = None  # what the search began with, where the contest chose other settings; None: the same
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

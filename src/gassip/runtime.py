@@ -19,7 +19,7 @@ from scipy import sparse as sp
 
 from gassip.errors import GassipError
 from gassip.light import Inputs, Layer, Room, Scratch, Step, Sums, apply, field, filled, fresh, layers_of
-from gassip.store import Precision, Tensors, read_meta, read_tensors, replace_file, unpack
+from gassip.store import Precision, Tensors, read_meta, read_tensors, replace_file, soft_edges, unpack
 from gassip.tables import Array, Table, canonical, checked, clean_edges, dense, normalized, pattern
 
 
@@ -39,6 +39,7 @@ class Model:
     y: Array | None = None  # [N], -1 where unlabelled
     test_mask: Array | None = None  # [N]
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
+    soft: bool = False  # the kept edges weigh M_G besides what was given
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
     def scores(
@@ -154,6 +155,8 @@ class Model:
             return False
         if np.diff((pattern(edges) - pattern(self.edges)).indptr).sum() != edges.nnz - self.edges.nnz:
             return False
+        if not self.soft and np.abs((edges.multiply(pattern(self.edges)) - self.edges).data).max(initial=0) > 1e-6:
+            return False  # the same edges with other weights
         return self.x is None or bool(np.allclose(_dense_sum(x - self.x), 0, atol=1e-5))
 
 
@@ -199,6 +202,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         y=inputs.get("y"),
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
         ids=None if ids is None else tuple(json.loads(ids.tobytes())),
+        soft=soft_edges(meta),
         reorder=reorder,
     )
 

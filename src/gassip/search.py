@@ -88,7 +88,9 @@ def contested(
     lesson = teach(contest, candidates(state, metric), state.settings)
     found = graduate(contest, lesson, induce(state))
     history = [*found.history, *rows]
-    return replace(found, history=history, seconds=sum(float(row["seconds"]) for row in history))
+    return replace(
+        found, searched=state.settings, history=history, seconds=sum(float(row["seconds"]) for row in history)
+    )
 
 
 def candidates(state: "State", metric: Metric) -> list[Architecture]:

@@ -68,6 +68,12 @@ def read_meta(folder: Path) -> dict[str, Any]:
     return meta
 
 
+def soft_edges(meta: Mapping[str, Any]) -> bool:
+    """Whether the kept edges weigh M_G besides what was given."""
+    settings = meta.get("settings") or {}
+    return bool(meta.get("soft_edges", settings.get("kept_edges") == "soft" and settings.get("sparsify")))
+
+
 def read_tensors(folder: Path, name: str, meta: Mapping[str, Any]) -> Tensors:
     """A safetensors file whose checksum is the one in meta.json: u64 length, JSON header, raw bytes."""
     path = folder / name
@@ -130,7 +136,10 @@ def unpacked(packed: Tensors) -> Array:
     """The matrix again, as float32."""
     values = packed[""].astype(np.float32)
     if "bits" in packed:
-        shape = tuple(packed["shape"].tolist())
+        bits, shape = packed["bits"], tuple(packed["shape"].tolist())
+        plain = packed["shape"].dtype == np.int64 and packed["shape"].ndim == 1 and min(shape, default=0) > 0
+        if not plain or bits.dtype != np.uint8 or bits.shape != ((int(np.prod(shape, dtype=object)) + 7) // 8,):
+            raise GassipError(f"bits of {list(bits.shape)} {bits.dtype} do not fit a matrix of shape {shape}")
         whole = np.zeros(shape, dtype=np.float32)
         whole[np.unpackbits(packed["bits"], count=whole.size).astype(bool).reshape(shape)] = values
         values = whole

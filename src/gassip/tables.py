@@ -33,7 +33,7 @@ def clean_edges(edge_index: Array, weight: Array | None, nodes: int, undirected:
 
 def canonical(matrix: sp.csr_array) -> sp.csr_array:
     """Rows sorted, repeats summed, zeros dropped, float32 and int32."""
-    out = sp.csr_array(matrix, dtype=np.float32)
+    out = sp.csr_array(matrix, dtype=np.float32, copy=True)  # what was read from a file cannot be written to
     out.sum_duplicates()
     out.eliminate_zeros()
     indices, indptr = out.indices.astype(np.int32), out.indptr.astype(np.int32)

@@ -155,7 +155,10 @@ def load_source(source: Mapping[str, Any]) -> "Graph":
         return data.load(source["name"], **options)
     if source.get("kind") == "file":
         return data.read(source["path"], **options)
-    raise GassipError("the run was made from a graph in memory, which cannot be loaded again; pass --data PATH")
+    raise GassipError(
+        "the run was made from a graph in memory, which cannot be loaded again: "
+        "predict takes --data PATH, the rest needs a search of a file"
+    )
 
 
 def training_graph(run: "Run", device: str) -> "Graph":

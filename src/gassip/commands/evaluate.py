@@ -49,9 +49,11 @@ def run(args: argparse.Namespace) -> int:
 def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Found":
     from gassip.budget import Budget, fit_budget
     from gassip.rivals import choose, search_within
+    from gassip.settings import num_rows
 
-    settings, budget, metric = run.found.settings, Budget(**run.meta["budget"]), run.meta["metric"]
-    with progress(f"search, seed {seed}", settings.epochs, quiet) as show:
+    settings = run.found.searched or run.found.settings
+    budget, metric = Budget(**run.meta["budget"]), run.meta["metric"]
+    with progress(f"search, seed {seed}", num_rows(settings), quiet) as show:
         founds = search_within(graph, settings, budget, seed=seed, metric=metric, on_epoch=show)
     found = choose(graph, founds, budget, seed=seed, metric=metric)
     return fit_budget(graph, found, budget) if budget else found
@@ -68,7 +70,9 @@ def _retrain_all(run: "Run", graph: "Graph", found: "Found", count: int, quiet: 
 def _on_device(found: "Found", device: str) -> "Found":
     from dataclasses import replace
 
-    return replace(found, edge_keep=found.edge_keep.to(device), edge_mask=found.edge_mask.to(device))
+    teacher = None if found.teacher is None else found.teacher.to(device)
+    keep, mask = found.edge_keep.to(device), found.edge_mask.to(device)
+    return replace(found, edge_keep=keep, edge_mask=mask, teacher=teacher)
 
 
 def _result(run: "Run", founds: "list[Found]", solutions: "list[list[Solution]]") -> dict[str, Any]:

@@ -98,19 +98,20 @@ def run(args: argparse.Namespace) -> int:
 
 def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
     """The points, the largest net first; the GCNs after them."""
+    from gassip.retrain import oriented
     from gassip.search import search
-    from gassip.settings import preset
+    from gassip.settings import num_rows, preset
 
     settings = preset(args.preset, graph, {"weight_groups": "unit"} | given_settings(args))
     nets = possible(graph, settings, args.shares)
-    with progress("search", settings.epochs, args.quiet) as show_epoch:
+    with progress("search", num_rows(settings), args.quiet) as show_epoch:
         found = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
     points = []
     for share in nets:
         points.append(found_point(graph, found, share, args))
         _tell(points[-1], args.quiet)
     for hidden in WIDTHS:
-        points.append(gcn_point(graph, settings, hidden, args))
+        points.append(gcn_point(oriented(graph, found.settings), settings, hidden, args))
         _tell(points[-1], args.quiet)
     return points
 

@@ -122,7 +122,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
             graph, settings, budget, seed=args.seed, metric=args.metric, on_epoch=show, checkpoint=kept
         )
     rows: list[Row] = []
-    with progress("retrain", settings.retrain_epochs, args.quiet) as show:
+    with progress("retrain", founds[0].settings.retrain_epochs, args.quiet) as show:
 
         def keep_and_show(row: Row) -> None:
             if row["epoch"] == 1:
