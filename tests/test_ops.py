@@ -234,3 +234,16 @@ def test_mask_multiplies_the_given_weights(path: Graph) -> None:
     masked = MaskedGraph.of(given_weights, torch.tensor([0.5, 1.0, 0.25, 0.0]))
     assert masked.edge_weight.tolist() == [1.0, 1.0, 1.0, 0.0]
     assert masked.degree.tolist() == [1.0, 2.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if OPERATIONS[op].steps > 1])
+def test_many_steps_are_the_same_where_edges_have_gradients(make_graph: Callable[..., Graph], op: str) -> None:
+    graph = make_graph(2, weighted=True)
+    (product,), _ = random_inputs(graph, op)
+    weight = graph.weight.double()
+    plain, learned = (MaskedGraph(graph.adjacency, own) for own in (weight, weight.clone().requires_grad_()))
+    scores = [apply(op, own, [product]) for own in (plain, learned)]
+    torch.testing.assert_close(scores[0], scores[1])
+    grads = [torch.autograd.grad(own.square().sum(), product)[0] for own in scores]
+    torch.testing.assert_close(grads[0], grads[1])
+    assert torch.autograd.gradcheck(lambda p: apply(op, plain, [p]), (product,))

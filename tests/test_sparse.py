@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from scipy import sparse as sp
 from torch import Tensor
 
-from gassip.sparse import Csr, multiply, segment_sum, transform
+from gassip.sparse import Csr, iterate, multiply, segment_sum, transform
 
 
 def random_csr(seed: int, rows: int = 5, cols: int = 7) -> Csr:
@@ -153,3 +153,28 @@ def test_a_scipy_copy_shares_nothing_with_its_original() -> None:
     copy = own.to_scipy()
     copy.data[:] = 5
     assert own.value is not None and own.value.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_the_pattern_with_its_diagonal() -> None:
+    matrix = random_csr(3, 6, 6)
+    assert matrix.value is not None
+    pattern, entry, loop = matrix.looped
+    value = torch.empty(pattern.nnz)
+    value[entry], value[loop] = matrix.value, torch.arange(1.0, 7.0)
+    whole = pattern.with_value(value).to_scipy().toarray()
+    np.testing.assert_allclose(whole, matrix.to_scipy().toarray() + np.diag(np.arange(1.0, 7.0)))
+
+
+@pytest.mark.parametrize("start", [1.0, 0.4])
+def test_iterating_is_multiplying_again_and_again_and_so_is_its_gradient(start: float) -> None:
+    matrix = random_csr(1, 6, 6)
+    value, dense = double(matrix), torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    z = start * dense
+    for _ in range(4):
+        z = multiply(matrix, z, value) + 0.3 * dense
+    own = iterate(matrix, value, dense, steps=4, back=0.3, start=start)
+    torch.testing.assert_close(own, z)
+    assert torch.autograd.gradcheck(lambda d: iterate(matrix, value, d, steps=4, back=0.3, start=start), (dense,))
+    assert torch.autograd.gradcheck(
+        lambda d: iterate(matrix, value, d.t().contiguous().t(), steps=2, back=0.3, start=start), (dense,)
+    )

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.graph import Graph
-from gassip.sparse import Csr, multiply, segment_sum
+from gassip.sparse import Csr, iterate, multiply, segment_sum
 from gassip.store import STEPS
 
 NEGATIVE_SLOPE = 0.2
@@ -73,6 +73,15 @@ class MaskedGraph:
         """m_ij / √(d_i d_j) [E] and 1 / d_i [N, 1], with d counting the node itself."""
         root = (1 + self.degree).rsqrt()
         return self.edge_weight * self.at_receiver(root) * self.at_sender(root), (root * root).unsqueeze(1)
+
+    @cached_property
+    def looped(self) -> Tensor:
+        """Â of GCNConv, diagonal and all, on the pattern `adjacency.looped`, [E + N]."""
+        edge, self_loop = self.gcn
+        _, entry, loop = self.adjacency.looped
+        value = torch.empty(edge.numel() + self_loop.numel(), dtype=edge.dtype, device=edge.device)
+        value[entry], value[loop] = edge, self_loop.squeeze(1)
+        return value
 
     @cached_property
     def arma(self) -> Tensor:
@@ -134,6 +143,9 @@ def attention_shares(graph: MaskedGraph, sender: Tensor, receiver: Tensor) -> tu
 def passed_on(graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None, *, op: str) -> Tensor:
     """Z_K of Z_0 = s P, Z_{k+1} = a Â Z_k + b P."""
     steps, a, b, s = STEPS[op]
+    if not graph.edge_weight.requires_grad:
+        pattern, *_ = graph.adjacency.looped
+        return iterate(pattern, a * graph.looped, products[0], steps=steps, back=b, start=s)
     back, z = b * products[0], s * products[0]
     for _ in range(steps):
         z = torch.add(back, gcn(graph, (z,), None), alpha=a)
@@ -147,7 +159,7 @@ class Operation:
     matrices: int
     propagate: Callable[[MaskedGraph, Sequence[Tensor], Tensor | None], Tensor]
     attention: bool = False
-    commutes: bool = False  # S (X W) = (S X) W, with an S that no weight has a part in and that takes one step
+    commutes: bool = False  # S (X W) = (S X) W, with an S that no weight has a part in
     steps: int = 1
     node_dropout: float = 0.0  # share of the rows of P that a net with dropout drops besides
 
@@ -160,6 +172,12 @@ OPERATIONS = {
     "Linear": Operation(1, linear),
 }
 OPERATIONS |= {
-    op: Operation(1, partial(passed_on, op=op), steps=STEPS[op][0], node_dropout=0.5 if op.startswith("Hops") else 0.0)
+    op: Operation(
+        1,
+        partial(passed_on, op=op),
+        commutes=True,
+        steps=STEPS[op][0],
+        node_dropout=0.5 if op.startswith("Hops") else 0.0,
+    )
     for op in STEPS
 }

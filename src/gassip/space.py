@@ -238,7 +238,8 @@ class Net(Model):
             return False
         fresh = self.training and self.dropout > 0
         most = LASTING if graph.lasting and not fresh else TRAINING if self.training else 1
-        return OPERATIONS[layer.ops[0]].commutes and x.shape[1] <= most * layer.out_width
+        own = OPERATIONS[layer.ops[0]]
+        return own.commutes and not (fresh and own.node_dropout) and x.shape[1] <= most * layer.out_width
 
     def first(self, x: Tensor, graph: MaskedGraph) -> Tensor:
         """The first layer as (S X) W_1 (+ X W_2)."""

@@ -101,6 +101,17 @@ class Csr:
         rowptr[1:] = torch.bincount(self.col, minlength=self.shape[1]).cumsum(0)
         return rowptr, self.row[order].to(torch.int32), order
 
+    @cached_property
+    def looped(self) -> tuple["Csr", Tensor, Tensor]:
+        """The pattern of a square S with its diagonal, last in each row; where each entry of S stands in it, and each
+        entry of the diagonal."""
+        nodes = torch.arange(self.shape[0], device=self.col.device)
+        entry, loop = torch.arange(self.nnz, device=self.col.device) + self.row, self.rowptr[1:].long() + nodes
+        col = torch.empty(self.nnz + self.shape[0], dtype=torch.int32, device=self.col.device)
+        col[entry], col[loop] = self.col, nodes.to(torch.int32)
+        rowptr = self.rowptr + torch.arange(self.shape[0] + 1, dtype=torch.int32, device=self.col.device)
+        return Csr(rowptr, col, None, self.shape), entry, loop
+
     def sampled(self, left: Tensor, right: Tensor) -> Tensor:
         """<left_row(e), right_col(e)> for each entry e, without the dense product, [nnz]."""
         with warnings.catch_warnings():  # torch calls its CSR layout beta each time a process first uses it
@@ -116,6 +127,11 @@ def multiply(matrix: Csr, dense: Tensor, value: Tensor | None = None) -> Tensor:
     if weights is None:
         raise ValueError("this pattern has no values of its own; pass value=")
     return _Multiply.apply(matrix, weights.to(dense.dtype), dense)
+
+
+def iterate(matrix: Csr, value: Tensor, dense: Tensor, *, steps: int, back: float, start: float) -> Tensor:
+    """Z_K of Z_0 = start · D, Z_{k+1} = S(v) Z_k + back · D, differentiable in `dense`, [R, F]."""
+    return _Iterate.apply(matrix, value.to(dense.dtype), dense, steps, back, start)
 
 
 def transform(x: "Tensor | Csr", weight: Tensor) -> Tensor:
@@ -157,6 +173,45 @@ class _Multiply(torch.autograd.Function):
             rowptr, col, order = matrix.transpose
             grad_dense = _bags(rowptr, col, value.index_select(0, order), grad)
         return None, grad_value, grad_dense
+
+
+class _Iterate(torch.autograd.Function):
+    """Its gradient is the same iteration on the transpose: dD = Y_K of Y_0 = start · dZ, Y_{k+1} = Sᵀ Y_k + back · dZ.
+
+    By hand: autograd would keep every Z_k, and take three passes over it where one does.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, matrix: Csr, value: Tensor, dense: Tensor, steps: int, back: float, start: float
+    ) -> Tensor:
+        ctx.save_for_backward(value)
+        ctx.rest = (matrix, steps, back, start)  # type: ignore[attr-defined]
+        return _iterated(matrix.rowptr, matrix.col, value, dense.detach().contiguous(), steps, back, start)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, None, Tensor, None, None, None]:
+        (value,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        matrix, *rest = ctx.rest  # type: ignore[attr-defined]
+        rowptr, col, order = matrix.transpose
+        return (
+            None,
+            None,
+            _iterated(rowptr, col, value.index_select(0, order), grad.contiguous(), *rest),
+            None,
+            None,
+            None,
+        )
+
+
+def _iterated(
+    rowptr: Tensor, col: Tensor, value: Tensor, dense: Tensor, steps: int, back: float, start: float
+) -> Tensor:
+    z = dense if start == 1 else start * dense
+    for _ in range(steps):
+        z = _bags(rowptr, col, value, z).add_(dense, alpha=back)
+    return z
 
 
 class _Narrow(torch.autograd.Function):
