@@ -14,7 +14,7 @@ from gassip.pruning import Pruning, besides
 from gassip.retrain import Found, predict, retrain, seeded, train
 from gassip.runtime import load
 from gassip.search import search
-from gassip.settings import Gassip, gcn_weights, preset
+from gassip.settings import MORE_OPS, Gassip, gcn_weights, preset
 from gassip.space import Architecture, Net, net_for
 from gassip.student import far_behind, num_params, prunable, pruning_to, sizes, widest
 
@@ -176,14 +176,14 @@ def test_how_far_behind_a_net_is() -> None:
 
 
 def test_what_is_tried_beyond_the_narrow_net() -> None:
-    plain = Gassip()
+    plain = Gassip(ops=MORE_OPS, prunable=("ArmaConv+ArmaConv", "Linear+APPNP5", "GCNConv+GCNConv+GCNConv"))
     students: list[tuple[str, ...]] = [("Linear", "APPNP5"), ("SAGEConv", "SAGEConv")]
     assert sizes(plain) == [0.35, 1.0, 3.0]
     assert sizes(replace(plain, spare=1)) == [1.0, 3.0]  # nothing is pruned: larger nets only
     assert sizes(replace(plain, size_share=1.2)) == [1.2, 3.0]
     assert sizes(replace(plain, size_steps=())) == []
     assert prunable(students, plain) == [*students, ("ArmaConv", "ArmaConv")]
-    for own in ({"spare": 1}, {"final_ops": "GCNConv+GCNConv"}, {"ops": ("GCNConv", "Linear")}):
+    for own in ({"spare": 1}, {"prunable": ()}, {"final_ops": "GCNConv+GCNConv"}, {"ops": ("GCNConv", "Linear")}):
         assert prunable(students, replace(plain, **own)) == students
 
 

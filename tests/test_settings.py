@@ -158,7 +158,10 @@ def test_what_best_takes_from_the_graph() -> None:
     large = preset("best", words(30_000, 0.5))
     assert (large.similar, large.epochs, large.finalists) == (0, 40, 7)
     assert large.portfolio == (*preset("best", words(29_999, 0.5)).portfolio, "ArmaConv+ArmaConv")
-    assert preset("best", words(100_000, 0.5)).epochs == 20
+    huge = preset("best", words(100_000, 0.5))
+    assert (huge.epochs, huge.teacher_hidden, huge.prunable) == (20, 256, ("GCNConv+APPNP5",))
+    assert set(large.portfolio) - set(huge.portfolio) == {"Linear+APPNP10"}
+    assert set(huge.portfolio) - set(large.portfolio) == {"GCNConv+APPNP5"}
 
 
 def test_edges_stay_where_neighbours_are_unlike() -> None:

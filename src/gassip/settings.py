@@ -136,6 +136,7 @@ class Gassip:
     )
     spare: int = _set(4, "such a net starts with so many times the weights and is pruned to its share; 1: it does not")
     prune_epochs: int = _set(1200, "epochs of a training that so prunes")
+    prunable: tuple[str, ...] = _set((), "architectures that always compete to be pruned, operations joined by +")
     prune_rule: Literal["magnitude", "random"] = _set("magnitude", "which weights stay there; random: control")
     retrain_weights: int = _set(0, "weights that retraining prunes a net to, the smallest first; 0: none go")
     edge_rules: tuple[str, ...] = _set(
@@ -144,7 +145,7 @@ class Gassip:
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
 
     def __post_init__(self) -> None:
-        for name in ("ops", "portfolio", "clean_shares", "size_steps", "edge_rules", "edge_shares"):
+        for name in ("ops", "portfolio", "prunable", "clean_shares", "size_steps", "edge_rules", "edge_shares"):
             if not isinstance(getattr(self, name), (tuple, list)):
                 raise GassipError(f"{name} is {getattr(self, name)!r}; it must be a list")
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -218,7 +219,7 @@ def _check_ranges(settings: Gassip) -> None:
         raise GassipError("edge_shares is empty; name at least one share of edges to keep, such as 1.0")
     if not all(share > 0 for share in settings.size_steps):
         raise GassipError(f"size_steps is {list(settings.size_steps)}; shares must be above 0")
-    for text in (*settings.portfolio, *filter(None, [settings.final_ops])):
+    for text in (*settings.portfolio, *settings.prunable, *filter(None, [settings.final_ops])):
         if not set(text.split("+")) <= set(NET_OPS):
             raise GassipError(f"{text!r} is no architecture; join operations by +, such as Linear+APPNP10")
     if settings.final_ops and len(settings.final_ops.split("+")) != settings.layers:
@@ -265,6 +266,7 @@ BEST = {
     "kept_edges": "binary",
     "portfolio": ("Linear+APPNP10", "Linear+APPNP5", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
     "finalists": 6,
+    "prunable": ("ArmaConv+ArmaConv",),
     "direction": "auto",
     "clean_shares": (0.75, 0.5),
     "recipe": "auto",
@@ -288,7 +290,7 @@ LARGE = {
 }
 HUGE = LARGE | {
     **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 20},
-    **{"teacher_hidden": 256, "students": 2},
+    **{"teacher_hidden": 256, "students": 2, "prunable": ("GCNConv+APPNP5",)},
 }
 
 
@@ -311,6 +313,8 @@ def _derived(graph: "Graph") -> dict[str, Any]:
     if graph.num_nodes >= LARGE_FROM:
         own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
         own["portfolio"] = (*own.get("portfolio", BEST["portfolio"]), "ArmaConv+ArmaConv")
+    if graph.num_nodes >= HUGE_FROM:  # as far a reach, in a third of the time, and better (docs/DESIGN.md)
+        own["portfolio"] = tuple(text.replace("Linear+APPNP10", "GCNConv+APPNP5") for text in own["portfolio"])
     if graph.has_sparse_features:
         own["feature_share"] = 0.5
     alike = homophily(graph)
@@ -347,7 +351,7 @@ def num_rows(settings: Gassip) -> int:
         return settings.epochs
     recipes = 3 if settings.recipe == "auto" else 0
     trials = recipes + 1 + len(settings.clean_shares)
-    pruned = (settings.students + 1) * (1 + len(settings.size_steps)) if settings.size_steps else 0
+    pruned = (settings.students + len(settings.prunable)) * (1 + len(settings.size_steps)) if settings.size_steps else 0
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + pruned
     outsider = int(settings.similar > 0)
     wider = settings.teachers if settings.teacher_hidden else 0

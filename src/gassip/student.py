@@ -38,7 +38,6 @@ WIDEST = 1024
 MARGIN = 0.01  # of the validation score: a net so close to its teacher need not be pruned from a larger one
 LARGER_MARGIN = 0.02  # and one so close need not have more weights
 FASTER, DECAY = 2, 2e-4  # where a net is pruned: times the rate, and the weight decay
-PRUNABLE = "ArmaConv"  # the operation that was best to prune (docs/DESIGN.md)
 
 
 def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
@@ -90,9 +89,10 @@ def sizes(settings: Gassip) -> list[float]:
 
 def prunable(students: list[tuple[str, ...]], settings: Gassip) -> list[tuple[str, ...]]:
     """The architectures that compete there."""
-    best = (PRUNABLE,) * settings.layers
-    allowed = settings.spare > 1 and not settings.final_ops and PRUNABLE in settings.ops
-    return [*students, best] if allowed and best not in students else students
+    more = [tuple(text.split("+")) for text in settings.prunable]
+    allowed = [ops for ops in more if len(ops) == settings.layers and set(ops) <= set(settings.ops)]
+    fixed = settings.spare == 1 or settings.final_ops
+    return students if fixed else list(dict.fromkeys([*students, *allowed]))
 
 
 def far_behind(own: Tensor, teacher: Tensor, margin: float) -> bool:
