@@ -120,7 +120,7 @@ def test_test_labels_change_nothing() -> None:
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_pruned_net_is_tried_only_where_the_teacher_is_ahead(ahead: bool) -> None:
     graph = small()
-    settings = preset("best", graph, FEW)
+    settings = preset("best", graph, FEW | {"prune_epochs": 20})
     rows: list[Row] = []
     contest = Contest(graph, seed=0, metric="accuracy", tell=rows.append)
     shapes = [
