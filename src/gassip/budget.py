@@ -317,22 +317,15 @@ def cut_weights(found: Found, share: float) -> Found:
     """What was found at one share, dense inside; the smallest net at 0."""
     features, units = ranks(found)
     kept = highest(features, max(1, ceil(share * features.numel())))
-    chosen = [
-        best_units(score, max(1, ceil(share**0.5 * score.numel())), heads_of(found.architecture, l))
-        for l, score in enumerate(units)
-    ]
-    cut = select(found, kept, chosen)
+    cut = select(found, kept, best_of_each(units, share**0.5, found.architecture))
     return replace(cut, weight_keep=[torch.ones_like(keep) for keep in cut.weight_keep])
 
 
 def fewer_left(found: Found, share: float) -> Found:
     """A net that is pruned while it trains: this share of its units, and of the weights that are left."""
     features, units = ranks(found)
-    chosen = [
-        best_units(score, max(1, ceil(share * score.numel())), heads_of(found.architecture, l))
-        for l, score in enumerate(units)
-    ]
-    cut = select(found, torch.ones_like(features, dtype=torch.bool), chosen)
+    everything = torch.ones_like(features, dtype=torch.bool)
+    cut = select(found, everything, best_of_each(units, share, found.architecture))
     least = besides(cut.last_weights.items()) + 1
     left = max(least, int(share * found.settings.retrain_weights))
     return replace(cut, settings=replace(found.settings, retrain_weights=left))
@@ -345,6 +338,14 @@ def ranks(found: Found) -> tuple[Tensor, list[Tensor]]:
     for before, after, width in zip(weights, weights[1:], found.architecture.hidden, strict=False):
         units.append(before.view(before.shape[0], -1, width).flatten(0, 1).norm(dim=0) * after.norm(dim=1))
     return weights[0].norm(dim=1), units
+
+
+def best_of_each(units: list[Tensor], share: float, architecture: Architecture) -> list[Tensor]:
+    """The highest share of the units of each hidden layer, at least one."""
+    return [
+        best_units(score, max(1, ceil(share * score.numel())), heads_of(architecture, l))
+        for l, score in enumerate(units)
+    ]
 
 
 def best_units(score: Tensor, count: int, heads: int) -> Tensor:

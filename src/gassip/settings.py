@@ -313,7 +313,7 @@ def _derived(graph: "Graph") -> dict[str, Any]:
     if graph.num_nodes >= LARGE_FROM:
         own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
         own["portfolio"] = (*own.get("portfolio", BEST["portfolio"]), "ArmaConv+ArmaConv")
-    if graph.num_nodes >= HUGE_FROM:  # as far a reach, in a third of the time, and better (docs/DESIGN.md)
+    if graph.num_nodes >= HUGE_FROM:  # fewer steps, and better there (docs/DESIGN.md)
         own["portfolio"] = tuple(text.replace("Linear+APPNP10", "GCNConv+APPNP5") for text in own["portfolio"])
     if graph.has_sparse_features:
         own["feature_share"] = 0.5

@@ -219,16 +219,21 @@ class Net(Model):
             if l > 0:
                 h = F.relu(h)  # type: ignore[arg-type]
                 h = self.norms[l - 1](h) if self.norms else h
-            h = drop(h, self.dropout if self.training else 0.0)
+            h = drop(h, self.dropout if self.drops else 0.0)
             if l == 0 and self.smooths_first(h, graph):
                 h = self.first(h, graph)  # type: ignore[arg-type]
                 continue
             products = transform(h, self.weight(l))
-            if self.training and self.dropout and (rate := OPERATIONS[layer.ops[0]].node_dropout):
+            if self.drops and (rate := OPERATIONS[layer.ops[0]].node_dropout):
                 products = products * _kept(products[:, :1], rate)
             h = layer.propagate(0, layer.apart(products), graph)
         assert isinstance(h, Tensor)
         return h
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is dropout now."""
+        return self.training and self.dropout > 0
 
     def smooths_first(self, x: Tensor | Csr, graph: MaskedGraph) -> bool:
         """Whether the first layer takes less time as (S X) W than as S (X W): dense X needs no gradient through S, and
@@ -236,16 +241,14 @@ class Net(Model):
         layer = self.layers[0]
         if isinstance(x, Csr) or x.requires_grad or graph.edge_weight.requires_grad:
             return False
-        fresh = self.training and self.dropout > 0
-        most = LASTING if graph.lasting and not fresh else TRAINING if self.training else 1
+        most = LASTING if graph.lasting and not self.drops else TRAINING if self.training else 1
         own = OPERATIONS[layer.ops[0]]
-        return own.commutes and not (fresh and own.node_dropout) and x.shape[1] <= most * layer.out_width
+        return own.commutes and not (self.drops and own.node_dropout) and x.shape[1] <= most * layer.out_width
 
     def first(self, x: Tensor, graph: MaskedGraph) -> Tensor:
         """The first layer as (S X) W_1 (+ X W_2)."""
         layer = self.layers[0]
-        fresh = self.training and self.dropout > 0
-        inputs = (graph.smoothed(layer.ops[0], x, again=not fresh), x)
+        inputs = (graph.smoothed(layer.ops[0], x, again=not self.drops), x)
         parts = [product(own, weight) for own, weight in zip(inputs, layer.apart(self.weight(0)), strict=False)]
         return (parts[0] if len(parts) == 1 else parts[0] + parts[1]) + layer.bias[0]
 
