@@ -587,7 +587,9 @@ def test_predict_refuses_what_does_not_fit(ready: Path, arrays: Arrays, capsys: 
     refused(capsys, [*own[:3], "graph.txt", *own[4:]], "graph.txt: no such file or folder")
     Path("graph.txt").write_text("")
     refused(capsys, [*own[:3], "graph.txt", *own[4:]], "expected a .npz")
-    refused(capsys, ["predict", str(ready / "run"), "--out", "no/labels.csv"], "error: no/labels.csv: No such file")
+    where = ["predict", "no-run", "--out"]  # before the run is opened
+    refused(capsys, [*where, "no/labels.csv"], "error: no/labels.csv cannot be written: there is no folder no")
+    refused(capsys, [*where, str(ready), "--overwrite"], "is a folder; --out must name a file")
 
 
 def test_a_graph_that_changed_since_is_noticed(arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:

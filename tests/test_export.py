@@ -208,6 +208,8 @@ def test_the_command_exports_both(saved: Path, tmp_path: Path, capsys: pytest.Ca
         (["--format", "executorch", "--precision", "int8"], "belong to --format runtime"),
         (["--format", "executorch", "--out", "."], "exists; choose another --out"),
         (["--format", "onnx", "--out", "."], "exists; choose another --out"),
+        (["--format", "onnx", "--out", ".", "--overwrite"], "is a folder"),
+        (["--format", "onnx", "--out", "no/net.onnx"], "no folder no"),
         (["--format", "runtime", "--out", "."], "exists; choose another --out"),
         (["--format", "tflite"], "invalid choice"),
     ],

@@ -112,7 +112,7 @@ def _agreement(folder: Path, precision: store.Precision) -> str:
 def to_onnx(folder: str | Path, out: str | Path, *, dynamic: bool = False, overwrite: bool = False) -> int:
     """Write the file once it agrees with torch, and return its number of bytes."""
     out = Path(out)
-    _check_file(out, overwrite)
+    store.check_file(out, overwrite)
     try:
         import onnxruntime
 
@@ -143,7 +143,7 @@ def onnx_inputs(model: runtime.Model, inputs: Inputs, dynamic: bool) -> dict[str
 def to_executorch(folder: str | Path, out: str | Path, *, overwrite: bool = False) -> int:
     """Write the .pte file of the run on its own graph once it agrees with torch, and return its number of bytes."""
     out = Path(out)
-    _check_file(out, overwrite)
+    store.check_file(out, overwrite)
     with warnings.catch_warnings():  # of the exporter about its own parts
         warnings.simplefilter("ignore")
         try:
@@ -159,11 +159,6 @@ def to_executorch(folder: str | Path, out: str | Path, *, overwrite: bool = Fals
     check(lambda: session.run(x), torch_scores(run, model, model.stored), runs=PORTABLE_RUNS)
     replace_file(out, content)
     return len(content)
-
-
-def _check_file(out: Path, overwrite: bool) -> None:
-    if out.exists() and not overwrite:
-        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
 
 
 def all_columns(model: runtime.Model, x: Table) -> np.ndarray:

@@ -19,7 +19,7 @@ from scipy import sparse as sp
 
 from gassip.errors import GassipError
 from gassip.light import Inputs, Layer, Room, Scratch, Step, Sums, apply, field, filled, fresh, layers_of
-from gassip.store import Precision, Tensors, read_meta, read_tensors, replace_file, soft_edges, unpack
+from gassip.store import Precision, Tensors, check_file, read_meta, read_tensors, replace_file, soft_edges, unpack
 from gassip.tables import Array, Table, canonical, checked, clean_edges, dense, normalized, pattern
 
 
@@ -278,8 +278,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def label(folder: Path, data: str | None, out: Path, precision: Precision | None, overwrite: bool) -> None:
     """Write the labels of the run's nodes, or of those of `data`, and say what a lower precision costs."""
-    if out.exists() and not overwrite:
-        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
+    check_file(out, overwrite)
     model = load(folder, precision=precision)
     inputs, ids = _to_label(model, data)
     share = softmax(model.run(inputs))

@@ -163,6 +163,16 @@ def unpack(state: Tensors, meta: Mapping[str, Any], precision: Precision | None)
     return out
 
 
+def check_file(out: Path, overwrite: bool) -> None:
+    """Refuse, before the work, a file that cannot be written: it exists, it is a folder, there is no folder for it."""
+    if out.exists() and not overwrite:
+        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
+    if out.is_dir():
+        raise GassipError(f"{out} is a folder; --out must name a file")
+    if not out.parent.is_dir():
+        raise GassipError(f"{out} cannot be written: there is no folder {out.parent}; make it, or choose another --out")
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Write `content` so that `path` holds either what it held before or all of it."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")

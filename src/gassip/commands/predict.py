@@ -30,10 +30,10 @@ def run(args: argparse.Namespace) -> int:
 
     from gassip import artefact
     from gassip.retrain import predict
+    from gassip.store import check_file
 
     out = Path(args.out)
-    if out.exists() and not args.overwrite:
-        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
+    check_file(out, args.overwrite)
     made = artefact.open_run(args.folder)
     graph, ids = _graph_to_label(made, args.data)
     share = torch.softmax(predict(made.model, graph).double(), 1)
