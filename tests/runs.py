@@ -1,5 +1,6 @@
 """Runs with random weights, saved to a folder: what the tests of runtime and export start from."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -26,7 +27,15 @@ def random_net(graph: Graph, architecture: Architecture, *, columns: int | None 
     return net.eval()
 
 
-def save_run(folder: Path, graph: Graph, net: Net, *, kept: float = 0.8, soft: bool = False) -> Meta:
+def save_run(
+    folder: Path,
+    graph: Graph,
+    net: Net,
+    *,
+    kept: float = 0.8,
+    soft: bool = False,
+    source: Mapping[str, object] | None = None,
+) -> Meta:
     """A run whose net is `net`, on a random share of the edges of `graph`."""
     generator = torch.Generator().manual_seed(1)
     edge_keep = torch.rand(graph.num_edges, generator=generator) < kept
@@ -57,4 +66,4 @@ def save_run(folder: Path, graph: Graph, net: Net, *, kept: float = 0.8, soft: b
         seconds=1.0,
         best_epoch=1,
     )
-    return save(folder, graph, found, solution)
+    return save(folder, graph, found, solution, source=source)

@@ -21,6 +21,7 @@ NAMED = {  # exactly the names of the comparison
     *("gcn", "gat", "arma", "sage", "gin", "sgc", "appnp", "mlp", "dropedge", "neuralsparse", "ptdnet", "dspar"),
     *("darts", "graphnas", "gasso", "gauss", "sane", "random-search", "exhaustive", "darts-dropedge"),
     *("ugs", "imp", "darts-ugs", "cgp", "earlybird", "algnn", "hmnas", "glnn", "gcn-jaccard", "rgcn", "gnnguard"),
+    "correct-and-smooth",
     *("random-mask", "random-edges", "magnitude", "small-gcn"),
     *("gassip", "gassip-best", "gassip-no-prune", "gassip-no-sparsify", "gassip-no-curriculum"),
 }

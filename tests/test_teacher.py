@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from conftest import random_graph
-from gassip.calibration import levelled, likeliest_power, powered
+from gassip.calibration import gains, levelled, likeliest_power, powered
 from gassip.graph import Graph
 from gassip.settings import Gassip
 from gassip.space import Architecture
@@ -19,7 +19,6 @@ from gassip.teacher import (
     beats,
     clean,
     facing,
-    gains,
     gentler,
     hidden_parts,
     milder,

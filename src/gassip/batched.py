@@ -33,7 +33,18 @@ from gassip.graph import Graph
 from gassip.lessons import lesson, supervised
 from gassip.metrics import Metric, score
 from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
-from gassip.retrain import Found, Solution, conclude, found_net, oriented, retrain, seeded, solve, sparser
+from gassip.retrain import (
+    Found,
+    Solution,
+    conclude,
+    found_net,
+    oriented,
+    retrain,
+    seeded,
+    solve,
+    sparser,
+    with_correction,
+)
 from gassip.space import Model, Net, kept, passing, words
 from gassip.sparse import Csr, multiply, product, segment_sum
 
@@ -96,7 +107,7 @@ def retrain_many(
     plain = lesson(settings, found.teacher) is supervised and settings.keep_epoch == "best"
     if not plain or settings.retrain_weights > 0:
         return [retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
-    return solve_many(
+    solutions = solve_many(
         sparser(graph, found),
         lambda: found_net(graph, found),
         seeds=seeds,
@@ -107,6 +118,7 @@ def retrain_many(
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
     )
+    return [with_correction(own, metric) for own in solutions] if settings.correction else solutions
 
 
 def batchable(model: Model, graph: Graph) -> bool:

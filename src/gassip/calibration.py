@@ -18,6 +18,7 @@ from torch.nn import functional as F
 LEAST = 1e-9  # a share under its logarithm
 SHRINK = 0.1  # of b: a few hundred nodes tell little about rare classes
 MOST_STEPS = 100
+SIGMAS = 3.0  # above all graphs that nobody perturbed, below all under a strong attack (docs/DESIGN.md)
 
 
 def powered(share: Tensor, power: float) -> Tensor:
@@ -38,6 +39,12 @@ def likeliest_power(share: Tensor, y: Tensor) -> float:
 def log_likelihood(share: Tensor, y: Tensor) -> Tensor:
     """log p(y_i) at the likeliest power, [N]."""
     return powered(share, likeliest_power(share, y)).gather(1, y[:, None]).squeeze(1).log()
+
+
+def gains(challenger: Tensor, incumbent: Tensor, sigmas: float = SIGMAS) -> bool:
+    """Whether log-likelihoods of the same nodes are higher by more than chance."""
+    gain = challenger - incumbent
+    return gain.numel() > 1 and bool(gain.mean() > sigmas * gain.std() / gain.numel() ** 0.5)
 
 
 def levelled(share: Tensor, nodes: Tensor, y: Tensor) -> Tensor:

@@ -56,10 +56,14 @@ def to_runtime(
     }
     if inputs and "inputs.safetensors" in meta["files"]:
         given = store.read_tensors(folder, "inputs.safetensors", meta)
-        contents["inputs.safetensors"] = store.write_tensors(_input_tensors(given, graph))
+        masks = ("train_mask", "test_mask") if store.correction(meta) else ("test_mask",)
+        contents["inputs.safetensors"] = store.write_tensors(_input_tensors(given, {m: graph[m] for m in masks}))
     made = {name: meta[name] for name in KEPT} | {"schema": store.SCHEMAS[1], "precision": precision}
     made["soft_edges"] = store.soft_edges(meta)
+    made["correction"] = store.correction(meta)
     made["agreement"] = _agreement(folder, precision)
+    if made["correction"] and "inputs.safetensors" not in contents:
+        made["agreement"] += "; without the run's labels its scores are not corrected by them"
     made["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     made["bytes"] = {name: len(content) for name, content in contents.items()}
     made["sha256"] = store.digest(made)
@@ -88,8 +92,8 @@ def _graph_tensors(graph: store.Tensors, nodes: int) -> store.Tensors:
     return {"indptr": indptr, "sender": sender.astype(short)} | weight
 
 
-def _input_tensors(given: store.Tensors, graph: store.Tensors) -> store.Tensors:
-    out = dict(given) | {"test_mask": graph["test_mask"]}
+def _input_tensors(given: store.Tensors, masks: store.Tensors) -> store.Tensors:
+    out = given | masks
     if "x_indices" in out and out["x_indices"].size and int(out["x_indices"].max()) < 2**16:
         out["x_indices"] = out["x_indices"].astype(np.uint16)
     return out
@@ -137,6 +141,9 @@ def onnx_inputs(model: runtime.Model, inputs: Inputs, dynamic: bool) -> dict[str
     if dynamic:
         coo = inputs.edges.tocoo()
         feeds |= {"edge_index": np.stack([coo.col, coo.row]).astype(np.int64), "edge_weight": coo.data}
+    if dynamic and model.correction:
+        unknown = np.full(inputs.x.shape[0], -1)
+        feeds["labels"] = (unknown if inputs.labels is None else inputs.labels).astype(np.int64)
     return feeds
 
 
@@ -172,18 +179,20 @@ def all_columns(model: runtime.Model, x: Table) -> np.ndarray:
 
 
 def _another(model: runtime.Model) -> Inputs:
-    """A small random graph with an isolated node, weights and sizes of its own."""
+    """A small random graph with an isolated node, weights, labels and sizes of its own."""
     rng = np.random.default_rng(0)
     nodes = 23
     x = rng.normal(size=(nodes, model.layers[0].weights[0].shape[0])).astype(np.float32)
     ends = rng.integers(0, nodes - 1, (2, 80))
-    return Inputs(x, clean_edges(ends, rng.uniform(0.1, 2, 80), nodes, undirected=False))
+    edges = clean_edges(ends, rng.uniform(0.1, 2, 80), nodes, undirected=False)
+    return Inputs(x, edges, rng.integers(-1, len(model.class_names), nodes))
 
 
 def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray:
     """The scores to agree with, by the net itself."""
     import torch
 
+    from gassip.correction import corrected
     from gassip.ops import MaskedGraph
     from gassip.sparse import Csr
 
@@ -195,9 +204,12 @@ def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray
         x: Csr | torch.Tensor = Csr.from_scipy(sp.csr_array((inputs.x.data, column, inputs.x.indptr), shape=shape))
     else:
         x = torch.from_numpy(np.array(all_columns(model, inputs.x)))
+    graph = MaskedGraph(edges, edges.value)
     with torch.no_grad():
-        scores: np.ndarray = run.model.run(x, MaskedGraph(edges, edges.value)).numpy()
-    return scores
+        scores = run.model.run(x, graph)
+        if run.model.correction and inputs.labels is not None:
+            scores = corrected(scores, torch.from_numpy(inputs.labels), graph, run.model.correction)
+    return np.asarray(scores.numpy())
 
 
 def check(run: Callable[[], np.ndarray], expected: np.ndarray, *, runs: int = RUNS) -> None:

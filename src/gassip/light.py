@@ -30,7 +30,7 @@ except ImportError:
     csr_matvecs = None
 
 from gassip.errors import GassipError
-from gassip.store import MATRICES, STEPS, Tensors
+from gassip.store import MATRICES, SPREAD, STEPS, Tensors
 from gassip.tables import Array, Table, canonical, row_sums, scaled, take
 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
@@ -155,6 +155,7 @@ class Inputs:
 
     x: Table  # [N, d]
     edges: sp.csr_array  # [N, N], row = receiver; no self-loops, no weight 0
+    labels: Array | None = None  # [N] those that may correct scores, -1 where unknown; None: all unknown
 
     @cached_property
     def degree(self) -> Array:
@@ -376,6 +377,22 @@ def passed_on(op: str, products: Array, matrix: sp.csr_array, sums: Sums) -> Arr
         sums.accumulate(following, matrix, z)
         z = following
     return z
+
+
+def spread(scores: Array, inputs: Inputs) -> Array:
+    """Z_10 of correction.py: what the labels say of scores [N, C], passed on over the edges."""
+    matrix = inputs.matrix(SPREAD)
+    assert inputs.labels is not None and matrix is not None
+    wrong = np.zeros(scores.shape, dtype=np.float32)
+    known = np.flatnonzero(inputs.labels >= 0)
+    wrong[known] = -softmax(scores[known])
+    wrong[known, inputs.labels[known]] += 1
+    return passed_on(SPREAD, wrong, matrix, PLAIN)
+
+
+def softmax(scores: Array) -> Array:
+    grown = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
+    return grown / grown.sum(1, keepdims=True)
 
 
 def attend(out: Array, layer: Layer, products: Array, step: Step, sums: Sums) -> None:

@@ -14,6 +14,7 @@ from gassip.baselines.algnn import Algnn
 from gassip.baselines.appnp import Appnp
 from gassip.baselines.arma import Arma
 from gassip.baselines.cgp import Cgp
+from gassip.baselines.correct_and_smooth import CorrectAndSmooth
 from gassip.baselines.darts import Darts
 from gassip.baselines.darts_dropedge import DartsDropedge
 from gassip.baselines.darts_ugs import DartsUgs
@@ -126,6 +127,12 @@ METHODS: dict[str, Entry] = {
         "Gasteiger et al., ICLR 2019",
     ),
     "mlp": Entry(lambda graph: Mlp(), "hand-made", "two dense layers, no graph", "Rumelhart et al., Nature 1986"),
+    "correct-and-smooth": Entry(
+        lambda graph: CorrectAndSmooth(),
+        "hand-made",
+        "an MLP or another net, its errors on training nodes passed on to their neighbours",
+        "Huang et al., ICLR 2021",
+    ),
     "dropedge": Entry(
         lambda graph: DropEdge.published(graph),
         "sparsification",

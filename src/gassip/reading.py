@@ -20,7 +20,7 @@ from gassip.ops import OPERATIONS
 from gassip.retrain import Found
 from gassip.settings import Gassip
 from gassip.space import Architecture, Net
-from gassip.store import digest
+from gassip.store import correction, digest, read_tensors
 
 SCHEMA = 1
 FILES = ("model.safetensors", "graph.safetensors", "found.safetensors", "history.csv", "history.svg")
@@ -38,6 +38,13 @@ class Run:
     edge_index: Tensor  # [2, kept]
     edge_weight: Tensor | None  # [kept]
     masks: dict[str, Tensor]  # train, val, test: [N] bool
+
+    def labels(self) -> Tensor:
+        """y [N] of the run's graph, -1 where unlabelled."""
+        y = read_tensors(self.folder, "inputs.safetensors", self.meta).get("y")
+        if y is None or y.shape != (self.meta["nodes"],) or y.dtype != np.int64:
+            raise GassipError(f"{self.folder}: inputs.safetensors has no label for each of {self.meta['nodes']} nodes")
+        return torch.from_numpy(y.copy())
 
 
 def open_run(folder: str | Path) -> Run:
@@ -86,7 +93,7 @@ _KINDS: dict[str, type] = {
     **dict.fromkeys(("best_epoch", "threads"), int),
 }
 _FOUND_KINDS: dict[str, type] = {"ops": list, "hidden": list, "heads": list, "batch_norm": bool}
-_NET_KINDS: dict[str, type] = {"hidden": list, "heads": list, "batch_norm": bool, "dropout": float}
+_NET_KINDS: dict[str, type] = {"hidden": list, "heads": list, "batch_norm": bool, "dropout": float, "correction": float}
 _LOADED: dict[str, type] = {"seed": int, "undirected": bool, "normalize": bool}
 _SOURCE_KINDS: dict[object, dict[str, type]] = {"dataset": {"name": str} | _LOADED, "file": {"path": str} | _LOADED}
 
@@ -110,7 +117,7 @@ def _read_meta(folder: Path) -> Meta:
     if isinstance(method := meta.get("method"), str):
         raise GassipError(f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`")
     _check_kinds(path, meta, _KINDS)
-    _check_kinds(path, meta["net"], _NET_KINDS)
+    _check_kinds(path, {"correction": 0.0} | meta["net"], _NET_KINDS)
     _check_kinds(path, meta["found"], _FOUND_KINDS)
     _check_kinds(path, meta["seconds"], {"search": float, "retrain": float})
     _check_kinds(path, meta["source"], _SOURCE_KINDS.get(meta["source"].get("kind"), {"kind": str}))
@@ -164,6 +171,7 @@ def _net(path: Path, meta: Meta, state: dict[str, Tensor]) -> Net:
             state = _unmasked(path, state, at, layer.weight.shape)
     _check_tensors(path, state, {name: (value.shape, value.dtype) for name, value in net.state_dict().items()})
     net.load_state_dict(state, assign=True)
+    net.correction = correction(meta)
     return net.eval()
 
 

@@ -8,12 +8,13 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.correction import corrected, known_labels, likeliest_strength
 from gassip.graph import Graph
 from gassip.lessons import Loss, lesson, supervised
 from gassip.metrics import Metric, all_scores, score
@@ -127,9 +128,11 @@ def validate(model: Model, graph: Graph, masked: MaskedGraph, metric: Metric) ->
 
 @torch.no_grad()
 def predict(model: Model, graph: Graph) -> Tensor:
-    """Class scores of every node, [N, C]."""
+    """Class scores of every node, [N, C]; corrected by training labels where the model is to be."""
     model.eval()
-    return model.run(graph.x, MaskedGraph.of(graph))
+    masked = MaskedGraph.of(graph)
+    scores = model.run(graph.x, masked)
+    return corrected(scores, known_labels(graph), masked, model.correction) if model.correction else scores
 
 
 def solve(
@@ -202,7 +205,7 @@ def retrain(
 ) -> Solution:
     """Train what a search found on the sparser graph, with the pruned weights at exactly 0."""
     settings, graph = found.settings, oriented(graph, found.settings)
-    return solve(
+    solution = solve(
         sparser(graph, found),
         lambda: found_net(graph, found),
         epochs=settings.retrain_epochs,
@@ -215,6 +218,21 @@ def retrain(
         pruning=Pruning.of(settings),
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
+    )
+    return with_correction(solution, metric) if settings.correction else solution
+
+
+def with_correction(solution: Solution, metric: Metric) -> Solution:
+    """The same net with its scores corrected by training labels, where validation nodes gain by it."""
+    model, graph = solution.model, solution.graph
+    model.correction = likeliest_strength(predict(model, graph), graph, metric)
+    if model.correction == 0:
+        return solution
+    return replace(
+        solution,
+        scores=all_scores(predict(model, graph), graph),
+        size=size_of(model, graph) if isinstance(model, Net) else None,
+        details=solution.details | {"correction": model.correction},
     )
 
 

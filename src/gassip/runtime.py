@@ -8,18 +8,43 @@ Shapes: N nodes, D features of x, d of them read, C classes.
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse as sp
 
 from gassip.errors import GassipError
-from gassip.light import Inputs, Layer, Room, Scratch, Step, Sums, apply, field, filled, fresh, layers_of
-from gassip.store import Precision, Tensors, check_file, read_meta, read_tensors, replace_file, soft_edges, unpack
+from gassip.light import (
+    Inputs,
+    Layer,
+    Room,
+    Scratch,
+    Step,
+    Sums,
+    apply,
+    field,
+    filled,
+    fresh,
+    layers_of,
+    softmax,
+    spread,
+)
+from gassip.store import (
+    Precision,
+    Tensors,
+    check_file,
+    correction,
+    read_meta,
+    read_tensors,
+    replace_file,
+    soft_edges,
+    unpack,
+)
 from gassip.tables import Array, Table, canonical, checked, clean_edges, dense, normalized, pattern
 
 
@@ -39,6 +64,8 @@ class Model:
     y: Array | None = None  # [N], -1 where unlabelled
     test_mask: Array | None = None  # [N]
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
+    correction: float = 0.0  # by how much the labels correct scores on that graph (correction.py)
+    labels: Array | None = None  # [N], of its training nodes, -1 elsewhere; None: not stored
     soft: bool = False  # the kept edges weigh M_G besides what was given
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
@@ -79,7 +106,21 @@ class Model:
         return self.scores(x, edge_index, edge_weight, nodes=nodes).argmax(1)
 
     def run(self, inputs: Inputs, nodes: Array | Sequence[int] | None = None) -> Array:
-        """Class scores on a prepared graph; for some `nodes` only their field is computed."""
+        """Class scores on a prepared graph; for some `nodes` only their field is computed.
+
+        What labels add to the scores is the same whenever a graph is asked about, so it is computed once.
+        """
+        scores = self._own_scores(inputs, nodes)
+        if not self.correction or inputs.labels is None:
+            return scores
+        added = self._added.get(inputs)
+        if added is None:
+            every = scores if nodes is None else self._own_scores(inputs)
+            added = self._added[inputs] = np.float32(self.correction) * spread(every, inputs)
+        return scores + (added if nodes is None else added[np.atleast_1d(np.asarray(nodes))])
+
+    def _own_scores(self, inputs: Inputs, nodes: Array | Sequence[int] | None = None) -> Array:
+        """What the net says, whatever labels there are."""
         if nodes is None:
             whole, place = inputs.near if self.reorder else (inputs, None)
             scores = self._forward(whole.x, [whole.whole(layer) for layer in self.layers], self._scratch)
@@ -100,6 +141,10 @@ class Model:
         return filled(self.layers)
 
     @cached_property
+    def _added(self) -> "WeakKeyDictionary[Inputs, Array]":
+        return WeakKeyDictionary()
+
+    @cached_property
     def _scratch(self) -> Scratch:
         return Scratch()
 
@@ -110,13 +155,13 @@ class Model:
             raise GassipError(
                 "the run was saved without its inputs; give the graph: --data PATH, or predict(x, edge_index)"
             )
-        return Inputs(self.x, self.edges)
+        return Inputs(self.x, self.edges, self.labels)
 
     def prepare(self, x: Table, edge_index: Array, edge_weight: Array | None = None) -> Inputs:
         """Another graph, checked and made ready as the one of the run was; that one itself gets its kept edges."""
         table = self._table(x)
         edges = clean_edges(edge_index, edge_weight, table.shape[0], self.undirected)
-        return Inputs(table, self.edges if self._is_own(table, edges) else edges)
+        return Inputs(table, self.edges, self.labels) if self._is_own(table, edges) else Inputs(table, edges)
 
     def extend(self, x: Table, edge_index: Array, edge_weight: Array | None = None) -> "Model":
         """The model on the run's graph with nodes and edges added: new nodes follow the old ones in number.
@@ -132,7 +177,10 @@ class Model:
         more = more - more.multiply(present)
         sparse = isinstance(old.x, sp.csr_array)
         x = sp.vstack([old.x, sp.csr_array(new)], format="csr") if sparse else np.concatenate([old.x, dense(new)])
-        return replace(self, x=x, edges=canonical(ours + more), y=None, test_mask=None, ids=None)
+        labels = self.labels
+        if labels is not None:
+            labels = np.concatenate([labels, np.full(new.shape[0], -1, dtype=labels.dtype)])
+        return replace(self, x=x, edges=canonical(ours + more), labels=labels, y=None, test_mask=None, ids=None)
 
     def _table(self, x: Table) -> Table:
         """The columns that are read, finite, as float32; CSR stays CSR."""
@@ -160,11 +208,6 @@ class Model:
         return self.x is None or bool(np.allclose(_dense_sum(x - self.x), 0, atol=1e-5))
 
 
-def softmax(scores: Array) -> Array:
-    grown = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
-    return grown / grown.sum(1, keepdims=True)
-
-
 def load(folder: str | Path, *, precision: Precision | None = None, reorder: bool = False) -> Model:
     """Read and check a run's folder, or what `gassip export --format runtime` wrote.
 
@@ -181,6 +224,8 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         index = _feature_index(model.get("feature_index"), meta["features"])
         x = _stored_x(inputs, meta["nodes"], layers[0].weights[0].shape[0])
         edges = _stored_edges(graph, meta["nodes"])
+        strength = correction(meta)
+        labels = _stored_labels(inputs, graph, meta) if strength else None
     except KeyError as error:
         raise GassipError(f"{folder}: the run is not complete: {error.args[0]} is missing") from error
     except (GassipError, ValueError, IndexError) as error:
@@ -202,6 +247,8 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         y=inputs.get("y"),
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
         ids=None if ids is None else tuple(json.loads(ids.tobytes())),
+        correction=strength,
+        labels=labels,
         soft=soft_edges(meta),
         reorder=reorder,
     )
@@ -221,6 +268,16 @@ def _stored_x(inputs: Tensors, nodes: int, width: int) -> Table | None:
     if "x_data" in inputs:
         return checked(inputs["x_data"], inputs["x_indices"], inputs["x_indptr"], (nodes, width))
     return None
+
+
+def _stored_labels(inputs: Tensors, graph: Tensors, meta: Mapping[str, Any]) -> Array | None:
+    """Those of training nodes, -1 elsewhere; None where the run was saved without its inputs."""
+    if "y" not in inputs:
+        return None
+    y, train = inputs["y"], inputs["train_mask"] if "train_mask" in inputs else graph["train_mask"]
+    if y.shape != (meta["nodes"],) or train.shape != y.shape or (y[train] >= len(meta["class_names"])).any():
+        raise GassipError(f"y is {list(y.shape)} under a mask of {list(train.shape)}, or names a class there is not")
+    return np.where(train, y, -1)
 
 
 def _stored_edges(graph: Tensors, nodes: int) -> sp.csr_array:

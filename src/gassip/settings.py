@@ -143,6 +143,9 @@ class Gassip:
         ("support", "hubs", "curriculum"), "ways to rank edges for removal that compete on validation"
     )
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
+    correction: bool = _set(
+        False, "training labels correct the net's scores around them, where that makes validation nodes likelier"
+    )
 
     def __post_init__(self) -> None:
         for name in ("ops", "portfolio", "prunable", "clean_shares", "size_steps", "edge_rules", "edge_shares"):
@@ -275,6 +278,7 @@ BEST = {
     "similar": 50,
     "consistency": 1.0,
     "distillation": 1.0,
+    "correction": True,
 }
 FEW_WORDS = {
     "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),

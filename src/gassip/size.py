@@ -12,6 +12,8 @@ of columns of the layer's weight matrix, every weight counted, removed or not. P
                  every inference, the sum of two logits, the slope, the exponential, the mask, the total and the share
     Linear       nothing
 
+and, where training labels correct the scores, PageRank over the classes once more.
+
 Normalising edges for the others, ReLU and biases are not counted.
 
 Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix, H heads.
@@ -27,6 +29,7 @@ from gassip.graph import Graph
 from gassip.ops import OPERATIONS
 from gassip.space import Model, Net
 from gassip.sparse import Csr
+from gassip.store import SPREAD
 
 PER_SHARE = 6  # steps from two logits to a share of attention
 
@@ -71,6 +74,8 @@ def count_macs(net: Net, graph: Graph) -> int:
         total += per_width.get(layer.ops[0], 0) * layer.out_width
         if layer.attention is not None:
             total += PER_SHARE * layer.attention.shape[1] * (edges + nodes)
+    if net.correction:
+        total += per_width[SPREAD] * net.layers[-1].out_width
     return total
 
 

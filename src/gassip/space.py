@@ -130,6 +130,7 @@ class SortedEdges:
 class Model(nn.Module):
     """What the trainer asks of a net; called like any PyG model: `net(x, edge_index, edge_weight=None)`."""
 
+    correction: float = 0.0  # s of correction.py, where training labels are at hand; not a part of `run`
     _sorted: tuple[Tensor, int, int, SortedEdges] | None = None
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:

@@ -37,7 +37,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gassip.calibration import levelled, likeliest_power, log_likelihood, powered
+from gassip.calibration import gains, levelled, likeliest_power, log_likelihood, powered
 from gassip.graph import Graph
 from gassip.lessons import lesson
 from gassip.metrics import Metric, score
@@ -52,7 +52,6 @@ from gassip.spectral import spectral_share
 
 Row = dict[str, float | str]
 SIGMAS = 2.0  # by how much a challenger has to be better
-LIKELIHOOD_SIGMAS = 3.0  # above all graphs that nobody perturbed, below all under a strong attack (docs/DESIGN.md)
 RECIPE_SIGMAS = 1.0  # the first recipe is not known to be good
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 PARTS = 4  # weights of opinions are multiples of 1 / PARTS
@@ -338,12 +337,6 @@ def misleads(contest: Contest, judge: Regression) -> bool:
 def smoothing(architecture: Architecture) -> tuple[bool, int]:
     """Whether any operation mixes a node with its neighbours, and how many read edges at all."""
     return any(op not in APART for op in architecture.ops), sum(op != "Linear" for op in architecture.ops)
-
-
-def gains(challenger: Tensor, incumbent: Tensor, sigmas: float = LIKELIHOOD_SIGMAS) -> bool:
-    """Whether log-likelihoods of the same nodes are higher by more than chance."""
-    gain = challenger - incumbent
-    return gain.numel() > 1 and bool(gain.mean() > sigmas * gain.std() / gain.numel() ** 0.5)
 
 
 def best_recipe(contest: Contest, architecture: Architecture, settings: Gassip) -> Gassip:

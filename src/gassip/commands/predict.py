@@ -53,13 +53,15 @@ def _labels_csv(ids: Sequence[str], names: Sequence[str], share: Sequence[float]
 
 
 def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str]]":
-    """The graph and its nodes' ids; where it is the one of the run, with the kept edges only."""
+    """The graph and its nodes' ids; where it is the one of the run, with the kept edges only and the run's labels."""
     from gassip.artefact import inputs_fingerprint
 
     source = made.meta["source"]
     graph, ids = _own_graph(made) if path is None else _other_graph(made, path)
     if inputs_fingerprint(graph) == source.get("inputs_fingerprint"):
         graph = replace(graph, edge_index=made.edge_index, edge_weight=made.edge_weight)
+        if made.model.correction:
+            graph = replace(graph, y=made.labels(), train_mask=made.masks["train"])
     return graph, ids
 
 
