@@ -16,6 +16,7 @@ from gassip.budget import Budget, fit_budget
 from gassip.cli import main
 from gassip.correction import corrected, fitted, known_labels, likeliest_strength, residual, spread
 from gassip.errors import GassipError
+from gassip.estimator import GassipClassifier
 from gassip.export import to_executorch, to_onnx, to_runtime
 from gassip.graph import Graph
 from gassip.ops import MaskedGraph
@@ -160,6 +161,17 @@ def test_a_retrained_net_is_corrected_where_that_helps(cliques: Graph) -> None:
     for one, many in zip([solution], retrain_many(cliques, found, seeds=[0]), strict=True):
         assert many.model.correction == pytest.approx(one.model.correction, rel=1e-2)
         assert many.accuracy == one.accuracy
+
+
+def test_a_classifier_corrects_its_own_graph_and_no_other(cliques: Graph) -> None:
+    settings = replace(FEW, ops=("Linear",), sparsify=False, prune=False)
+    model = GassipClassifier(settings=settings).fit(cliques)
+    assert model.solution_.model.correction > 0
+    assert model.score(cliques) == pytest.approx(model.solution_.accuracy["test"])
+    assert isinstance(cliques.x, torch.Tensor)
+    other = replace(cliques, x=cliques.x + 1)
+    plain = torch.softmax(model.model_(other.x, other.edge_index).double(), 1)
+    np.testing.assert_allclose(model.predict_proba(other), plain.detach().numpy(), rtol=1e-5)
 
 
 def test_presets(graph: Graph) -> None:

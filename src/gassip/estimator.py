@@ -5,7 +5,7 @@ none a stratified split is drawn by `seed`. Predictions are for all nodes, in th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -129,7 +129,8 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         graph = oriented(graph, self.found_.settings)
         if inputs_fingerprint(graph) == inputs_fingerprint(oriented(self.graph_, self.found_.settings)):
             return self.solution_.graph
-        return on_device(graph, self.device)
+        unknown = torch.zeros_like(graph.train_mask)  # labels of another graph correct nothing
+        return on_device(replace(graph, train_mask=unknown), self.device)
 
     def _test_mask(self, data: Data | Graph) -> np.ndarray:
         """The data's own; where it has none and is the training graph, the one drawn in `fit`."""
