@@ -122,7 +122,7 @@ def test_every_setting_is_a_flag(arrays: Arrays) -> None:
     parser = cli.build_parser()
     text = {"weight_form": "double", "retrain_start": "inherit"}
     lists = {"ops": "GCNConv,Linear", "portfolio": "", "edge_rules": "hubs", "size_steps": "2.5", "edge_shares": "0.8"}
-    lists |= {"clean_shares": "", "prunable": "Linear+APPNP5"}
+    lists |= {"clean_shares": "", "prunable": "Linear+APPNP5", "recipes": "norm,medium"}
     for own in fields(Gassip):
         flag = "--" + own.name.replace("_", "-")
         given = [f"--no-{flag[2:]}"] if own.type is bool else [flag, text.get(own.name, str(own.default))]

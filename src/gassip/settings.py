@@ -19,6 +19,7 @@ ALL_OPS = ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
 MORE_OPS = (*ALL_OPS, "APPNP10", "APPNP5")  # the preset `best`
 NET_OPS = (*MORE_OPS, "Hops4", "Hops2")  # of a net alone, not of the supernet
 NARROW_OPS = ("GCNConv", "GATConv", "ArmaConv", "Linear")
+RECIPES = ("strong", "medium", "norm")
 EDGE_RULES = ("support", "curriculum", "agreement", "hubs", "similarity", "random")
 NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix
 THREE_LAYERS_FROM = 100_000  # nodes: ogbn-arxiv
@@ -115,6 +116,7 @@ class Gassip:
     final_ops: str = _set("", "the final net's operations joined by +; empty: by validation")
     feature_rule: Literal["teacher", "random"] = _set("teacher", "which features the final net reads; random: control")
     recipe: Literal["given", "auto"] = _set("given", "dropout, weight decay and batch norm: as set, or by validation")
+    recipes: tuple[str, ...] = _set(RECIPES, "those that compete; the first stays unless another validates better")
     direction: Literal["given", "both", "auto"] = _set(
         "given", "edges are read as given, both ways, or both ways where that makes validation nodes likelier"
     )
@@ -148,7 +150,16 @@ class Gassip:
     )
 
     def __post_init__(self) -> None:
-        for name in ("ops", "portfolio", "prunable", "clean_shares", "size_steps", "edge_rules", "edge_shares"):
+        for name in (
+            "ops",
+            "recipes",
+            "portfolio",
+            "prunable",
+            "clean_shares",
+            "size_steps",
+            "edge_rules",
+            "edge_shares",
+        ):
             if not isinstance(getattr(self, name), (tuple, list)):
                 raise GassipError(f"{name} is {getattr(self, name)!r}; it must be a list")
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -225,6 +236,8 @@ def _check_ranges(settings: Gassip) -> None:
     for text in (*settings.portfolio, *settings.prunable, *filter(None, [settings.final_ops])):
         if not set(text.split("+")) <= set(NET_OPS):
             raise GassipError(f"{text!r} is no architecture; join operations by +, such as Linear+APPNP10")
+    if not settings.recipes or not set(settings.recipes) <= set(RECIPES):
+        raise GassipError(f"recipes is {list(settings.recipes)}; name at least one of {', '.join(RECIPES)}")
     if settings.final_ops and len(settings.final_ops.split("+")) != settings.layers:
         raise GassipError(f"final_ops is {settings.final_ops!r}; name {settings.layers} operations, one per layer")
     for name in settings.edge_rules:
@@ -293,7 +306,7 @@ LARGE = {
     **{"finalists": 7, "similar": 0},
 }
 HUGE = LARGE | {
-    **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 20},
+    **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "recipes": ("norm", "strong", "medium")},
     **{"teacher_hidden": 256, "students": 2, "prunable": ("GCNConv+APPNP5",)},
 }
 
@@ -353,7 +366,7 @@ def num_rows(settings: Gassip) -> int:
     """Epochs of a search and, after them, the most nets that are trained in its contest."""
     if settings.teachers == 0:
         return settings.epochs
-    recipes = 3 if settings.recipe == "auto" else 0
+    recipes = len(settings.recipes) if settings.recipe == "auto" else 0
     trials = recipes + 1 + len(settings.clean_shares)
     pruned = (settings.students + len(settings.prunable)) * (1 + len(settings.size_steps)) if settings.size_steps else 0
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + pruned
