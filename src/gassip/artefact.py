@@ -28,7 +28,7 @@ meta.json, schema 1 (strict JSON; null where a number is not defined):
     searched          the same, as the search began, where its contest chose others; null: the same
     architecture      list of operation names, one per layer
     net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what rebuilds `Net`; and
-                      correction, by how much training labels correct its scores (0, or absent: not at all)
+                      label_weight, how much training labels count beside it (0, or absent: not at all)
     found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
     weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was retrained
     size              what is physically there: params stored, bytes of model.safetensors, edges, macs (gassip.size)
@@ -231,7 +231,7 @@ def _meta(graph: Graph, found: Found, solution: Solution) -> Meta:
         "settings": _plain(found.settings),
         "searched": None if found.searched is None else _plain(found.searched),
         "architecture": net.pop("ops"),
-        "net": net | {"dropout": solution.model.dropout, "correction": solution.model.correction},
+        "net": net | {"dropout": solution.model.dropout, "label_weight": solution.model.label_weight},
         "found": _plain(found.architecture),
         "size": asdict(solution.size or size_of(solution.model, solution.graph)),
         "seconds": {"search": found.seconds, "retrain": solution.seconds},

@@ -43,7 +43,6 @@ from gassip.retrain import (
     seeded,
     solve,
     sparser,
-    with_correction,
 )
 from gassip.space import Model, Net, kept, passing, words
 from gassip.sparse import Csr, multiply, product, segment_sum
@@ -102,12 +101,12 @@ def retrain_many(
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Solution]:
-    """What `retrain.retrain` gives for each of `seeds`; with a teacher, or with pruning, by single runs."""
+    """What `retrain.retrain` gives for each of `seeds`; with a teacher, labels or pruning, by single runs."""
     settings, graph = found.settings, oriented(graph, found.settings)
     plain = lesson(settings, found.teacher) is supervised and settings.keep_epoch == "best"
-    if not plain or settings.retrain_weights > 0:
+    if not plain or settings.retrain_weights > 0 or settings.label_weight > 0:
         return [retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
-    solutions = solve_many(
+    return solve_many(
         sparser(graph, found),
         lambda: found_net(graph, found),
         seeds=seeds,
@@ -118,7 +117,6 @@ def retrain_many(
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
     )
-    return [with_correction(own, metric) for own in solutions] if settings.correction else solutions
 
 
 def batchable(model: Model, graph: Graph) -> bool:

@@ -187,8 +187,8 @@ def fit_budget(graph: Graph, found: Found, budget: Budget) -> Found:
 
 def fit_limits(graph: Graph, found: Found, budget: Budget, bound: Limits) -> Found:
     found = cut_edges(graph, found, bound.edges)
-    if min(bound.macs, bound.latency_ms) < torch.inf:  # labels would correct scores by as many steps again
-        found = replace(found, settings=replace(found.settings, correction=False))
+    if min(bound.macs, bound.latency_ms) < torch.inf:  # spreading labels takes as many steps again
+        found = replace(found, settings=replace(found.settings, label_weight=0.0))
     if fits(graph, found, bound):
         return found
     if found.settings.retrain_weights:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gassip.grouped import groups, logs
 from gassip.light import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.runtime import Model
-from gassip.store import SPREAD, STEPS
+from gassip.store import STEPS
 
 
 class Grouped(nn.Module):
@@ -63,15 +63,6 @@ class Grouped(nn.Module):
         return torch.cat(parts, 0).squeeze(1).index_select(0, self.place)
 
 
-def passed_on(op: str, h: Tensor, grouped: Grouped) -> Tensor:
-    """Z_K of Z_0 = s P, Z_{k+1} = a Â Z_k + b P; the matrix that was grouped is a Â."""
-    steps, _, back_share, start_share = STEPS[op]
-    back, z = back_share * h, start_share * h
-    for _ in range(steps):
-        z = back + grouped.total(z)
-    return z
-
-
 class Plain(nn.Module):
     """One layer; `grouped` is None for Linear."""
 
@@ -85,7 +76,7 @@ class Plain(nn.Module):
     def __init__(self, layer: Layer, grouped: Grouped | None) -> None:
         super().__init__()
         self.grouped, self.two = grouped, len(layer.weights) == 2
-        self.op = layer.op
+        self.steps, _, self.back, self.start = STEPS.get(layer.op, (0, 0.0, 0.0, 0.0))
         self.heads = 0 if layer.attention is None else layer.attention.shape[1]
         self.narrow_first = layer.weights[0].shape[0] < layer.weights[0].shape[1]
         tensors = {"bias": layer.bias, "attention": layer.attention, "scale": layer.scale, "shift": layer.shift}
@@ -110,7 +101,12 @@ class Plain(nn.Module):
     def _passed_on(self, h: Tensor) -> Tensor:
         """A·h, or as many steps as the operation has."""
         assert self.grouped is not None
-        return passed_on(self.op, h, self.grouped) if self.op in STEPS else self.grouped.total(h)
+        if not self.steps:
+            return self.grouped.total(h)
+        back, z = self.back * h, self.start * h
+        for _ in range(self.steps):
+            z = back + self.grouped.total(z)
+        return z
 
     def _head(self, part: Tensor, at: int) -> Tensor:
         assert self.grouped is not None
@@ -122,8 +118,7 @@ class OnGraph(nn.Module):
     """Class scores [N, C] from x [N, D]."""
 
     feature_index: Tensor | None
-    labels: Tensor | None  # [N, 1]; None: they correct nothing
-    classes: Tensor  # [C]
+    said: Tensor | None  # [N, C] what labels add; None: nothing
 
     def __init__(self, model: Model, inputs: Inputs) -> None:
         super().__init__()
@@ -131,24 +126,14 @@ class OnGraph(nn.Module):
         self.layers = nn.ModuleList([Plain(layer, shared.get(layer.op)) for layer in model.layers])
         index = None if model.feature_index is None else torch.from_numpy(model.feature_index.astype(np.int64))
         self.register_buffer("feature_index", index)
-        self.strength, labels = model.correction, inputs.labels if model.correction else None
-        self.spread = None if labels is None else shared.get(SPREAD) or Grouped(SPREAD, inputs)
-        self.register_buffer(
-            "labels", None if labels is None else torch.from_numpy(labels.astype(np.int64)).view(-1, 1)
-        )
-        self.register_buffer("classes", torch.arange(len(model.class_names)))
+        said = model.said(inputs)
+        self.register_buffer("said", None if said is None else torch.from_numpy(said))
 
     def forward(self, x: Tensor) -> Tensor:
         h = x if self.feature_index is None else x.index_select(1, self.feature_index)
         for at, layer in enumerate(self.layers):
             h = layer(h.relu() if at else h)
-        return h if self.labels is None else h + self.strength * self._added(h)
-
-    def _added(self, scores: Tensor) -> Tensor:
-        """Z_10 of correction.py."""
-        assert self.labels is not None and self.spread is not None
-        wrong = (self.labels == self.classes).to(scores.dtype) - torch.softmax(scores, 1)
-        return passed_on(SPREAD, wrong * (self.labels >= 0).to(scores.dtype), self.spread)
+        return h if self.said is None else h + self.said
 
 
 def program(model: Model, inputs: Inputs, x: np.ndarray) -> bytes:

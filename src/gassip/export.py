@@ -56,14 +56,14 @@ def to_runtime(
     }
     if inputs and "inputs.safetensors" in meta["files"]:
         given = store.read_tensors(folder, "inputs.safetensors", meta)
-        masks = ("train_mask", "test_mask") if store.correction(meta) else ("test_mask",)
+        masks = ("train_mask", "test_mask") if store.label_weight(meta) else ("test_mask",)
         contents["inputs.safetensors"] = store.write_tensors(_input_tensors(given, {m: graph[m] for m in masks}))
     made = {name: meta[name] for name in KEPT} | {"schema": store.SCHEMAS[1], "precision": precision}
     made["soft_edges"] = store.soft_edges(meta)
-    made["correction"] = store.correction(meta)
+    made["label_weight"] = store.label_weight(meta)
     made["agreement"] = _agreement(folder, precision)
-    if made["correction"] and "inputs.safetensors" not in contents:
-        made["agreement"] += "; without the run's labels its scores are not corrected by them"
+    if made["label_weight"] and "inputs.safetensors" not in contents:
+        made["agreement"] += "; without the run's labels the net's own scores"
     made["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     made["bytes"] = {name: len(content) for name, content in contents.items()}
     made["sha256"] = store.digest(made)
@@ -141,7 +141,7 @@ def onnx_inputs(model: runtime.Model, inputs: Inputs, dynamic: bool) -> dict[str
     if dynamic:
         coo = inputs.edges.tocoo()
         feeds |= {"edge_index": np.stack([coo.col, coo.row]).astype(np.int64), "edge_weight": coo.data}
-    if dynamic and model.correction:
+    if dynamic and model.label_weight:
         unknown = np.full(inputs.x.shape[0], -1)
         feeds["labels"] = (unknown if inputs.labels is None else inputs.labels).astype(np.int64)
     return feeds
@@ -192,7 +192,7 @@ def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray
     """The scores to agree with, by the net itself."""
     import torch
 
-    from gassip.correction import corrected
+    from gassip.labels import opinion
     from gassip.ops import MaskedGraph
     from gassip.sparse import Csr
 
@@ -207,8 +207,9 @@ def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray
     graph = MaskedGraph(edges, edges.value)
     with torch.no_grad():
         scores = run.model.run(x, graph)
-        if run.model.correction and inputs.labels is not None:
-            scores = corrected(scores, torch.from_numpy(inputs.labels), graph, run.model.correction)
+        if run.model.label_weight and inputs.labels is not None:
+            labels = torch.from_numpy(inputs.labels)
+            scores = scores + run.model.label_weight * opinion(labels, len(model.class_names), graph)
     return np.asarray(scores.numpy())
 
 

@@ -30,7 +30,7 @@ except ImportError:
     csr_matvecs = None
 
 from gassip.errors import GassipError
-from gassip.store import MATRICES, SPREAD, STEPS, Tensors
+from gassip.store import FAINT, MATRICES, SPREAD, STEPS, Tensors
 from gassip.tables import Array, Table, canonical, row_sums, scaled, take
 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
@@ -155,7 +155,7 @@ class Inputs:
 
     x: Table  # [N, d]
     edges: sp.csr_array  # [N, N], row = receiver; no self-loops, no weight 0
-    labels: Array | None = None  # [N] those that may correct scores, -1 where unknown; None: all unknown
+    labels: Array | None = None  # [N] that count beside the net, -1 where unknown; None: all unknown
 
     @cached_property
     def degree(self) -> Array:
@@ -379,15 +379,15 @@ def passed_on(op: str, products: Array, matrix: sp.csr_array, sums: Sums) -> Arr
     return z
 
 
-def spread(scores: Array, inputs: Inputs) -> Array:
-    """Z_10 of correction.py: what the labels say of scores [N, C], passed on over the edges."""
-    matrix = inputs.matrix(SPREAD)
-    assert inputs.labels is not None and matrix is not None
-    wrong = np.zeros(scores.shape, dtype=np.float32)
-    known = np.flatnonzero(inputs.labels >= 0)
-    wrong[known] = -softmax(scores[known])
-    wrong[known, inputs.labels[known]] += 1
-    return passed_on(SPREAD, wrong, matrix, PLAIN)
+def opinion(inputs: Inputs, classes: int) -> Array:
+    """o of labels.py: what the labels of a graph say of every node, [N, C]."""
+    matrix, labels = inputs.matrix(SPREAD), inputs.labels
+    assert labels is not None and matrix is not None
+    known = np.flatnonzero(labels >= 0)
+    y = np.zeros((labels.size, classes), dtype=np.float32)
+    y[known, labels[known]] = 1
+    common = (y.sum(0) + 1) / (known.size + classes)
+    return np.log(passed_on(SPREAD, y, matrix, PLAIN) + np.float32(FAINT) * common.astype(np.float32))
 
 
 def softmax(scores: Array) -> Array:

@@ -34,6 +34,7 @@ from gassip.baselines.graphnas import Graphnas
 from gassip.baselines.hmnas import HmNas
 from gassip.baselines.imp import Imp
 from gassip.baselines.jaccard import GcnJaccard
+from gassip.baselines.label_propagation import LabelPropagation
 from gassip.baselines.magnitude import Magnitude
 from gassip.baselines.mlp import Mlp
 from gassip.baselines.neuralsparse import NeuralSparse
@@ -127,6 +128,12 @@ METHODS: dict[str, Entry] = {
         "Gasteiger et al., ICLR 2019",
     ),
     "mlp": Entry(lambda graph: Mlp(), "hand-made", "two dense layers, no graph", "Rumelhart et al., Nature 1986"),
+    "label-propagation": Entry(
+        lambda graph: LabelPropagation(),
+        "hand-made",
+        "training labels spread over the graph; no net, no features",
+        "Zhu and Ghahramani, 2002",
+    ),
     "correct-and-smooth": Entry(
         lambda graph: CorrectAndSmooth(),
         "hand-made",

@@ -3,7 +3,7 @@
     fixed     the graph's edges are part of the file, x [N, D] is the input. Receivers are grouped by their number of
               senders (grouped.py): Gather [n, k, F], weights [n, 1, k], MatMul. No scatter.
     dynamic   x [N, D], edge_index [2, E] and edge_weight [E] are inputs of any size; sums, maxima by ScatterElements.
-              Where labels correct scores, they are an input too: labels [N], -1 where unknown.
+              Where labels count beside the net, they are an input too: labels [N], -1 where unknown.
 
 onnxruntime's ScatterND with addition races between threads on a CPU, and that is what exporters make of an index_add;
 neither way uses it. Operations are those of ops.py; GAT's shares under a mask are softmax(logit + log m).
@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from gassip.grouped import ABSENT, groups, logs
 from gassip.light import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.runtime import Model
-from gassip.store import SPREAD, STEPS
+from gassip.store import FAINT, SPREAD, STEPS
 
 OPSET = 18  # the first with ScatterElements(max)
 
@@ -60,10 +60,8 @@ def fixed(model: Model, inputs: Inputs) -> onnx.ModelProto:
     for at, layer in enumerate(model.layers):
         h = _between(build, layer, h) if at else h
         h = _fixed_layer(build, layer, h, grouped.get(layer.op))
-    if model.correction and inputs.labels is not None:
-        labels = build.constant(inputs.labels.astype(np.int64))
-        total = (grouped.get(SPREAD) or Grouped(build, SPREAD, inputs)).total
-        h = _corrected(build, model, h, labels, total)
+    if (said := model.said(inputs)) is not None:
+        h = build.add("Add", h, build.constant(said))
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [nodes, model.features])
     return _finish(build, model, [x], h, nodes)
 
@@ -76,14 +74,14 @@ def dynamic(model: Model) -> onnx.ModelProto:
     for at, layer in enumerate(model.layers):
         h = _between(build, layer, h) if at else h
         h = _dynamic_layer(build, layer, h, graph)
-    if model.correction:
-        h = _corrected(build, model, h, "labels", _with_loops(build, graph, STEPS[SPREAD][1]))
+    if model.label_weight:
+        h = build.add("Add", h, _said(build, model, graph))
     labels = helper.make_tensor_value_info("labels", TensorProto.INT64, ["nodes"])
     given = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, ["nodes", model.features]),
         helper.make_tensor_value_info("edge_index", TensorProto.INT64, [2, "edges"]),
         helper.make_tensor_value_info("edge_weight", TensorProto.FLOAT, ["edges"]),
-        *([labels] if model.correction else []),
+        *([labels] if model.label_weight else []),
     ]
     return _finish(build, model, given, h, "nodes")
 
@@ -101,17 +99,6 @@ def _between(build: Builder, layer: Layer, h: str) -> str:
     if layer.scale is None or layer.shift is None:
         return h
     return build.add("Add", build.add("Mul", h, build.constant(layer.scale)), build.constant(layer.shift))
-
-
-def _corrected(build: Builder, model: Model, scores: str, labels: str, total: Callable[[str], str]) -> str:
-    """z + s Z_10 of correction.py; labels [N], negative where unknown."""
-    column = build.add("Unsqueeze", labels, build.axes(1))
-    truth = build.add("Equal", column, build.constant(np.arange(len(model.class_names))))
-    wrong = build.add("Sub", build.add("Cast", truth, to=TensorProto.FLOAT), build.add("Softmax", scores, axis=1))
-    unknown = build.add("Less", column, build.constant(np.array(0)))
-    wrong = build.add("Where", unknown, build.number(0), wrong)
-    added = build.add("Mul", _passed_on(build, SPREAD, wrong, total), build.number(model.correction))
-    return build.add("Add", scores, added)
 
 
 def _finish(
@@ -277,6 +264,18 @@ def _dynamic_layer(build: Builder, layer: Layer, h: str, graph: Edges) -> str:
         case _:
             out = products[0]
     return build.add("Add", out, build.constant(layer.bias))
+
+
+def _said(build: Builder, model: Model, graph: Edges) -> str:
+    """w o of labels.py from the input `labels` [N], negative where unknown."""
+    column = build.add("Unsqueeze", "labels", build.axes(1))
+    truth = build.add("Equal", column, build.constant(np.arange(len(model.class_names))))
+    y = build.add("Cast", truth, to=TensorProto.FLOAT)
+    counts = build.add("Add", build.add("ReduceSum", y, build.axes(0), keepdims=1), build.number(1))
+    common = build.add("Div", counts, build.add("ReduceSum", counts, build.axes(1), keepdims=1))
+    q = _passed_on(build, SPREAD, y, _with_loops(build, graph, STEPS[SPREAD][1]))
+    said = build.add("Log", build.add("Add", q, build.add("Mul", common, build.number(FAINT))))
+    return build.add("Mul", said, build.number(model.label_weight))
 
 
 def _with_loops(build: Builder, graph: Edges, scale: float) -> Callable[[str], str]:

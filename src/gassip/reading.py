@@ -20,7 +20,7 @@ from gassip.ops import OPERATIONS
 from gassip.retrain import Found
 from gassip.settings import Gassip
 from gassip.space import Architecture, Net
-from gassip.store import correction, digest, read_tensors
+from gassip.store import digest, label_weight, read_tensors
 
 SCHEMA = 1
 FILES = ("model.safetensors", "graph.safetensors", "found.safetensors", "history.csv", "history.svg")
@@ -93,7 +93,13 @@ _KINDS: dict[str, type] = {
     **dict.fromkeys(("best_epoch", "threads"), int),
 }
 _FOUND_KINDS: dict[str, type] = {"ops": list, "hidden": list, "heads": list, "batch_norm": bool}
-_NET_KINDS: dict[str, type] = {"hidden": list, "heads": list, "batch_norm": bool, "dropout": float, "correction": float}
+_NET_KINDS: dict[str, type] = {
+    "hidden": list,
+    "heads": list,
+    "batch_norm": bool,
+    "dropout": float,
+    "label_weight": float,
+}
 _LOADED: dict[str, type] = {"seed": int, "undirected": bool, "normalize": bool}
 _SOURCE_KINDS: dict[object, dict[str, type]] = {"dataset": {"name": str} | _LOADED, "file": {"path": str} | _LOADED}
 
@@ -117,7 +123,7 @@ def _read_meta(folder: Path) -> Meta:
     if isinstance(method := meta.get("method"), str):
         raise GassipError(f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`")
     _check_kinds(path, meta, _KINDS)
-    _check_kinds(path, {"correction": 0.0} | meta["net"], _NET_KINDS)
+    _check_kinds(path, {"label_weight": 0.0} | meta["net"], _NET_KINDS)
     _check_kinds(path, meta["found"], _FOUND_KINDS)
     _check_kinds(path, meta["seconds"], {"search": float, "retrain": float})
     _check_kinds(path, meta["source"], _SOURCE_KINDS.get(meta["source"].get("kind"), {"kind": str}))
@@ -171,7 +177,7 @@ def _net(path: Path, meta: Meta, state: dict[str, Tensor]) -> Net:
             state = _unmasked(path, state, at, layer.weight.shape)
     _check_tensors(path, state, {name: (value.shape, value.dtype) for name, value in net.state_dict().items()})
     net.load_state_dict(state, assign=True)
-    net.correction = correction(meta)
+    net.label_weight = label_weight(meta)
     return net.eval()
 
 

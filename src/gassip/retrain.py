@@ -8,14 +8,14 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.correction import corrected, known_labels, likeliest_strength
 from gassip.graph import Graph
+from gassip.labels import known_labels, opinion, opinion_in_training
 from gassip.lessons import Loss, lesson, supervised
 from gassip.metrics import Metric, all_scores, score
 from gassip.ops import MaskedGraph
@@ -112,6 +112,7 @@ def train(
             on_epoch(row | {"train_loss": float(value_of_loss.detach())})
     model.load_state_dict(best_state)
     model.zero_pruned()
+    model.heard = None
     model.eval()
     return best_epoch
 
@@ -128,11 +129,13 @@ def validate(model: Model, graph: Graph, masked: MaskedGraph, metric: Metric) ->
 
 @torch.no_grad()
 def predict(model: Model, graph: Graph) -> Tensor:
-    """Class scores of every node, [N, C]; corrected by training labels where the model is to be."""
+    """Class scores of every node, [N, C]; with what training labels say, where they count beside the model."""
     model.eval()
     masked = MaskedGraph.of(graph)
     scores = model.run(graph.x, masked)
-    return corrected(scores, known_labels(graph), masked, model.correction) if model.correction else scores
+    if not model.label_weight or not bool(graph.train_mask.any()):
+        return scores
+    return scores + model.label_weight * opinion(known_labels(graph), graph.num_classes, masked)
 
 
 def solve(
@@ -205,9 +208,10 @@ def retrain(
 ) -> Solution:
     """Train what a search found on the sparser graph, with the pruned weights at exactly 0."""
     settings, graph = found.settings, oriented(graph, found.settings)
-    solution = solve(
-        sparser(graph, found),
-        lambda: found_net(graph, found),
+    kept = sparser(graph, found)
+    return solve(
+        kept,
+        lambda: hearing(found_net(graph, found), kept, settings),
         epochs=settings.retrain_epochs,
         lr=settings.retrain_lr,
         weight_decay=settings.retrain_weight_decay,
@@ -219,21 +223,15 @@ def retrain(
         edges_total=graph.num_edges,
         on_epoch=on_epoch,
     )
-    return with_correction(solution, metric) if settings.correction else solution
 
 
-def with_correction(solution: Solution, metric: Metric) -> Solution:
-    """The same net with its scores corrected by training labels, where validation nodes gain by it."""
-    model, graph = solution.model, solution.graph
-    model.correction = likeliest_strength(predict(model, graph), graph, metric)
-    if model.correction == 0:
-        return solution
-    return replace(
-        solution,
-        scores=all_scores(predict(model, graph), graph),
-        size=size_of(model, graph) if isinstance(model, Net) else None,
-        details=solution.details | {"correction": model.correction},
-    )
+def hearing(net: Net, graph: Graph, settings: Gassip) -> Net:
+    """The net, beside which training labels count as much as the settings say."""
+    net.label_weight = settings.label_weight
+    if net.label_weight:
+        said = opinion_in_training(known_labels(graph), graph.num_classes, MaskedGraph.of(graph))
+        net.heard = net.label_weight * said
+    return net
 
 
 def found_net(graph: Graph, found: Found) -> Net:

@@ -31,14 +31,14 @@ from gassip.light import (
     filled,
     fresh,
     layers_of,
+    opinion,
     softmax,
-    spread,
 )
 from gassip.store import (
     Precision,
     Tensors,
     check_file,
-    correction,
+    label_weight,
     read_meta,
     read_tensors,
     replace_file,
@@ -64,7 +64,7 @@ class Model:
     y: Array | None = None  # [N], -1 where unlabelled
     test_mask: Array | None = None  # [N]
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
-    correction: float = 0.0  # by how much the labels correct scores on that graph (correction.py)
+    label_weight: float = 0.0  # how much the labels count beside the net on that graph (labels.py)
     labels: Array | None = None  # [N], of its training nodes, -1 elsewhere; None: not stored
     soft: bool = False  # the kept edges weigh M_G besides what was given
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
@@ -108,16 +108,21 @@ class Model:
     def run(self, inputs: Inputs, nodes: Array | Sequence[int] | None = None) -> Array:
         """Class scores on a prepared graph; for some `nodes` only their field is computed.
 
-        What labels add to the scores is the same whenever a graph is asked about, so it is computed once.
+        What labels say is the same whenever a graph is asked about, so it is computed once.
         """
-        scores = self._own_scores(inputs, nodes)
-        if not self.correction or inputs.labels is None:
+        scores, said = self._own_scores(inputs, nodes), self.said(inputs)
+        if said is None:
             return scores
-        added = self._added.get(inputs)
-        if added is None:
-            every = scores if nodes is None else self._own_scores(inputs)
-            added = self._added[inputs] = np.float32(self.correction) * spread(every, inputs)
-        return scores + (added if nodes is None else added[np.atleast_1d(np.asarray(nodes))])
+        return scores + (said if nodes is None else said[np.atleast_1d(np.asarray(nodes))])
+
+    def said(self, inputs: Inputs) -> Array | None:
+        """w o of labels.py, [N, C]; None where labels do not count, or none is known."""
+        if not self.label_weight or inputs.labels is None:
+            return None
+        if (said := self._said.get(inputs)) is None:
+            said = np.float32(self.label_weight) * opinion(inputs, len(self.class_names))
+            self._said[inputs] = said
+        return said
 
     def _own_scores(self, inputs: Inputs, nodes: Array | Sequence[int] | None = None) -> Array:
         """What the net says, whatever labels there are."""
@@ -141,7 +146,7 @@ class Model:
         return filled(self.layers)
 
     @cached_property
-    def _added(self) -> "WeakKeyDictionary[Inputs, Array]":
+    def _said(self) -> "WeakKeyDictionary[Inputs, Array]":
         return WeakKeyDictionary()
 
     @cached_property
@@ -224,8 +229,8 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         index = _feature_index(model.get("feature_index"), meta["features"])
         x = _stored_x(inputs, meta["nodes"], layers[0].weights[0].shape[0])
         edges = _stored_edges(graph, meta["nodes"])
-        strength = correction(meta)
-        labels = _stored_labels(inputs, graph, meta) if strength else None
+        weight = label_weight(meta)
+        labels = _stored_labels(inputs, graph, meta) if weight else None
     except KeyError as error:
         raise GassipError(f"{folder}: the run is not complete: {error.args[0]} is missing") from error
     except (GassipError, ValueError, IndexError) as error:
@@ -247,7 +252,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         y=inputs.get("y"),
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
         ids=None if ids is None else tuple(json.loads(ids.tobytes())),
-        correction=strength,
+        label_weight=weight,
         labels=labels,
         soft=soft_edges(meta),
         reorder=reorder,

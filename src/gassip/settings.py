@@ -145,9 +145,10 @@ class Gassip:
         ("support", "hubs", "curriculum"), "ways to rank edges for removal that compete on validation"
     )
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
-    correction: bool = _set(
-        False, "training labels correct the net's scores around them, where that makes validation nodes likelier"
+    hear_labels: bool = _set(
+        False, "training labels, spread over the graph, count beside the net where that makes validation nodes likelier"
     )
+    label_weight: float = _set(0.0, "how much they do in retraining; found by validation where they are to be heard")
 
     def __post_init__(self) -> None:
         for name in (
@@ -200,6 +201,7 @@ _NOT_NEGATIVE = (
     ),
     *(
         "retrain_weights",
+        "label_weight",
         "lr_edge",
         "update_eps",
         "lambda1",
@@ -291,7 +293,7 @@ BEST = {
     "similar": 50,
     "consistency": 1.0,
     "distillation": 1.0,
-    "correction": True,
+    "hear_labels": True,
 }
 FEW_WORDS = {
     "portfolio": ("Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),

@@ -96,7 +96,7 @@ def shrink_net(net: Net) -> Net:
     small.load_state_dict(state if index is None else state | {"feature_index": index})
     everything = [torch.ones_like(layer.weight, dtype=torch.bool) for layer in small.layers]
     small.prune([masks.get(f"weight_keep_{l}", all_of_them) for l, all_of_them in enumerate(everything)])
-    small.correction = net.correction
+    small.label_weight = net.label_weight
     return small.eval()
 
 

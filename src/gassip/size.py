@@ -12,7 +12,7 @@ of columns of the layer's weight matrix, every weight counted, removed or not. P
                  every inference, the sum of two logits, the slope, the exponential, the mask, the total and the share
     Linear       nothing
 
-and, where training labels correct the scores, PageRank over the classes once more.
+and, where training labels count beside the net, PageRank of theirs.
 
 Normalising edges for the others, ReLU and biases are not counted.
 
@@ -74,7 +74,7 @@ def count_macs(net: Net, graph: Graph) -> int:
         total += per_width.get(layer.ops[0], 0) * layer.out_width
         if layer.attention is not None:
             total += PER_SHARE * layer.attention.shape[1] * (edges + nodes)
-    if net.correction:
+    if net.label_weight:
         total += per_width[SPREAD] * net.layers[-1].out_width
     return total
 

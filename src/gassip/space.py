@@ -130,7 +130,8 @@ class SortedEdges:
 class Model(nn.Module):
     """What the trainer asks of a net; called like any PyG model: `net(x, edge_index, edge_weight=None)`."""
 
-    correction: float = 0.0  # s of correction.py, where training labels are at hand; not a part of `run`
+    label_weight: float = 0.0  # w of labels.py: how much labels count beside it, where they are at hand
+    heard: Tensor | None = None  # w o of labels.py [N, C], while it trains
     _sorted: tuple[Tensor, int, int, SortedEdges] | None = None
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
@@ -229,7 +230,7 @@ class Net(Model):
                 products = products * _kept(products[:, :1], rate)
             h = layer.propagate(0, layer.apart(products), graph)
         assert isinstance(h, Tensor)
-        return h
+        return h if self.heard is None else h + self.heard
 
     @property
     def drops(self) -> bool:

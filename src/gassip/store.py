@@ -26,7 +26,7 @@ MATRICES = {"GCNConv": 1, "GATConv": 1, "SAGEConv": 2, "ArmaConv": 2, "Linear": 
 # K, a, b, s of operations that take several steps: Z_0 = s P, Z_{k+1} = a Â Z_k + b P
 STEPS = {"APPNP10": (10, 0.9, 0.1, 1.0), "APPNP5": (5, 0.7, 0.3, 1.0)}
 STEPS |= {"Hops4": (4, 1.0, 1 / 5, 1 / 5), "Hops2": (2, 1.0, 1 / 3, 1 / 3)}
-SPREAD = "APPNP10"  # how what labels say of a net's errors is passed on (correction.py)
+SPREAD, FAINT = "APPNP5", 0.01  # how labels are passed on, and what counts where none arrive (labels.py)
 MATRICES |= dict.fromkeys(STEPS, 1)
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
@@ -75,11 +75,11 @@ def soft_edges(meta: Mapping[str, Any]) -> bool:
     return bool(meta.get("soft_edges", settings.get("kept_edges") == "soft" and settings.get("sparsify")))
 
 
-def correction(meta: Mapping[str, Any]) -> float:
-    """By how much training labels correct the scores; 0: not at all."""
-    given = meta.get("correction", (meta.get("net") or {}).get("correction", 0.0))
+def label_weight(meta: Mapping[str, Any]) -> float:
+    """How much training labels count beside the net; 0: not at all."""
+    given = meta.get("label_weight", (meta.get("net") or {}).get("label_weight", 0.0))
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < float("inf"):
-        raise GassipError(f"correction is {str(given)[:40]!r}; it must be a number, and not negative")
+        raise GassipError(f"label_weight is {str(given)[:40]!r}; it must be a number, and not negative")
     return float(given)
 
 

@@ -12,6 +12,7 @@
               support      agreement · hubs: what goes are edges across classes, at nodes with many others
               similarity   cos(x_i, x_j)
               random       the control
+    labels    those of training nodes count beside it where validation nodes gain (labels.py)
 
 Every choice is made by training the net that would result, taught by the teacher, and validating it; what comes first
 stays unless another is better by more than chance.
@@ -24,7 +25,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from gassip.calibration import LEAST
 from gassip.graph import Graph
+from gassip.labels import joint_share, weight_of_labels
 from gassip.masks import highest
 from gassip.pairs import keep_highest, num_neighbours
 from gassip.pruning import besides
@@ -78,7 +81,17 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         rivals = [attempt(f"size {size:g}", ops, edges, size, settings.spare) for ops in prunable(students, settings)]
         own = winner([own, max(rivals, key=lambda rival: rival.value)])  # none of them is known to be good
     contest.keep(keeps[edges])
-    return taken(base, own, contest.kept, lesson.share)
+    found = taken(base, own, contest.kept, lesson.share)
+    return hearing_labels(contest, found, own) if settings.hear_labels else found
+
+
+def hearing_labels(contest: Contest, found: Found, own: Attempt) -> Found:
+    """The final net beside training labels, where validation nodes gain by them; its teacher then hears them too."""
+    weight = weight_of_labels(own.share.clamp_min(LEAST).log(), contest.graph, contest.metric)
+    if weight == 0 or found.teacher is None:
+        return found
+    teacher = joint_share(found.teacher, contest.graph)
+    return replace(found, settings=replace(found.settings, label_weight=weight), teacher=teacher)
 
 
 def sizes(settings: Gassip) -> list[float]:

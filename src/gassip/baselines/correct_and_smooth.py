@@ -4,13 +4,13 @@ al., Combining Label Propagation and Simple Models Out-performs Graph Neural Net
     correct   E_0 = Y − P on training nodes, 0 elsewhere,   E_{k+1} = α S E_k + (1 − α) E_0,   P' = P + scale · E_K
     smooth    P'_i = Y_i on training nodes,   P_{k+1} = α S P_k + (1 − α) P',   S = D^-1/2 A D^-1/2
 
-PyG has both steps. The scale is the one that validates best: each node's own (autoscale), or a number. The correction
-that the preset `best` uses (gassip/correction.py) is among the choices, so that no net is behind for want of it.
+PyG has both steps. The scale is the one that validates best: each node's own (autoscale), or a number.
 """
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,11 +19,11 @@ from torch import Tensor
 from torch_geometric.nn.models import CorrectAndSmooth as Propagation
 
 from gassip.baselines.stack import Stack
-from gassip.correction import known_labels
 from gassip.graph import Graph
+from gassip.labels import known_labels
 from gassip.metrics import Metric, all_scores
 from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, predict, solve, with_correction
+from gassip.retrain import Found, Solution, predict, solve
 from gassip.space import Architecture, Model, Net, net_for
 from gassip.sparse import Csr
 
@@ -44,13 +44,19 @@ class Smoothed(Model):
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         share, known = torch.softmax(self.net.run(x, graph), 1), self.labels >= 0
-        pattern = graph.adjacency
-        parts = (pattern.rowptr.long(), pattern.col64, graph.edge_weight)
-        with warnings.catch_warnings():  # of a sparse format that torch calls new
-            warnings.simplefilter("ignore", UserWarning)
-            edges = torch.sparse_csr_tensor(*parts, pattern.shape)  # as PyG multiplies without a copy per edge
+        with quiet_csr(graph) as edges:
             smoothed: Tensor = self.propagation(share, self.labels[known], known, edges)
         return smoothed.clamp_min(LEAST).log()
+
+
+@contextmanager
+def quiet_csr(graph: MaskedGraph) -> Iterator[Tensor]:
+    """The edges in a form by which PyG multiplies without a copy per edge; torch calls it new in warnings."""
+    pattern = graph.adjacency
+    parts = (pattern.rowptr.long(), pattern.col64, graph.edge_weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield torch.sparse_csr_tensor(*parts, pattern.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,6 @@ class CorrectAndSmooth(Stack):
             on_epoch=on_epoch,
         )
         choices = {f"scale {scale:g}": self.smoothed(plain, scale) for scale in self.scales}
-        choices["scores"] = with_correction(plain, metric)
         values = {name: own.scores.get(metric, {}).get("val", -torch.inf) for name, own in choices.items()}
         best = max(values, key=lambda name: values[name])
         details: dict[str, object] = {"correction": best, "val": values, "plain": plain.scores}

@@ -77,5 +77,5 @@ def trained(
     """What was found, retrained; the seconds include the search where it was part of the run."""
     solution = retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch)
     before = found.seconds if count_search else 0.0
-    details = solution.details | {"architecture": str(found.architecture), "search_seconds": before}
+    details = {"architecture": str(found.architecture), "search_seconds": before}
     return replace(solution, seconds=solution.seconds + before, details=details)

@@ -60,7 +60,7 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
     graph, ids = _own_graph(made) if path is None else _other_graph(made, path)
     if inputs_fingerprint(graph) == source.get("inputs_fingerprint"):
         graph = replace(graph, edge_index=made.edge_index, edge_weight=made.edge_weight)
-        if made.model.correction:
+        if made.model.label_weight:
             graph = replace(graph, y=made.labels(), train_mask=made.masks["train"])
     return graph, ids
 

@@ -181,8 +181,8 @@ def summary(meta: "Meta", out: Path) -> None:
     size = meta["size"]
     rows += [("stored", f"{size['params']:,} weights ({size['params'] / gcn64_params(meta):.0%} of a GCN-64's)")]
     rows += [("", f"{size['bytes']:,} bytes   {size['macs']:,} multiply-adds")]
-    if meta["net"]["correction"]:
-        rows += [("labels", f"of training nodes correct the scores around them, by {meta['net']['correction']:.1f}")]
+    if meta["net"]["label_weight"]:
+        rows += [("labels", f"of training nodes count beside the net, by {meta['net']['label_weight']:.2f}")]
     rows += [seconds_row(meta["seconds"])]
     rows += [("note", note) for note in meta["notes"]]
     print_summary(f"{meta['dataset']}, preset {meta['preset']}, seed {meta['seed']}", rows)

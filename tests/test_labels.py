@@ -11,25 +11,27 @@ from torch.nn import functional as F
 from gassip import runtime
 from gassip.artefact import open_run
 from gassip.baselines.correct_and_smooth import CorrectAndSmooth, Smoothed
+from gassip.baselines.label_propagation import LabelPropagation
 from gassip.batched import retrain_many
 from gassip.budget import Budget, fit_budget
 from gassip.cli import main
-from gassip.correction import corrected, fitted, known_labels, likeliest_strength, residual, spread
 from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
 from gassip.export import to_executorch, to_onnx, to_runtime
 from gassip.graph import Graph
+from gassip.labels import fitted, joint_share, known_labels, opinion, opinion_in_training, weight_of_labels
+from gassip.lessons import supervised
 from gassip.ops import MaskedGraph
-from gassip.retrain import predict, retrain
+from gassip.retrain import hearing, predict, retrain
 from gassip.search import search
 from gassip.settings import Gassip, preset
 from gassip.shrink import shrink_net
 from gassip.size import count_macs
-from gassip.space import Architecture
+from gassip.space import Architecture, Net
 from runs import random_net, save_run
 
 MakeGraph = Callable[..., Graph]
-FEW = Gassip(epochs=2, warmup_epochs=1, retrain_epochs=5, hidden=4, correction=True)
+FEW = Gassip(epochs=2, warmup_epochs=1, retrain_epochs=5, hidden=4)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +52,10 @@ def cliques() -> Graph:
 
 @pytest.fixture(scope="module")
 def saved(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose scores labels correct."""
+    """A run beside whose net labels count."""
     net = random_net(graph, Architecture(ops=("GCNConv", "SAGEConv"), hidden=(8,)), columns=4)
-    net.correction = 7.5
-    folder = tmp_path_factory.mktemp("correction") / "run"
+    net.label_weight = 1.5
+    folder = tmp_path_factory.mktemp("labels") / "run"
     save_run(folder, graph, net)
     return folder
 
@@ -61,35 +63,24 @@ def saved(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Equations
 
 
-def test_residual_by_hand() -> None:
-    scores = torch.tensor([[0.0, 0.0], [0.0, 0.0], [np.log(3.0), 0.0]], dtype=torch.float32)
-    found = residual(scores, torch.tensor([1, -1, 0]))
-    torch.testing.assert_close(found, torch.tensor([[-0.5, 0.5], [0, 0], [0.25, -0.25]]))
+def test_opinion_by_hand(path: Graph) -> None:
+    """0 - 1 - 2, 3 apart; nodes 0 and 1 are labelled, 0 and 1."""
+    root = np.array([1 / 2, 1 / 3, 1 / 2, 1]) ** 0.5
+    edges = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
+    y = np.array([[1, 0], [0, 1], [0, 0], [0, 0]], dtype=float)
+    z = y
+    for _ in range(5):
+        z = 0.7 * (root[:, None] * edges * root) @ z + 0.3 * y
+    found = opinion(known_labels(path), 2, MaskedGraph.of(path))
+    np.testing.assert_allclose(found.numpy(), np.log(z + 0.01 * np.array([0.5, 0.5])), rtol=1e-5)
+    assert found[3].tolist() == pytest.approx([np.log(0.005)] * 2)  # nothing arrives there
 
 
-def test_residual_is_the_slope_by_which_labels_get_likelier(graph: Graph) -> None:
-    scores = torch.randn(graph.num_nodes, graph.num_classes, dtype=torch.float64, requires_grad=True)
-    labels = known_labels(graph)
-    known = labels >= 0
-    F.cross_entropy(scores[known], labels[known], reduction="sum").backward()
-    assert scores.grad is not None
-    torch.testing.assert_close(residual(scores.detach(), labels), -scores.grad)
-
-
-def test_spread_is_ten_steps_of_page_rank(graph: Graph) -> None:
-    scores, labels = torch.randn(graph.num_nodes, graph.num_classes), known_labels(graph)
-    weight = torch.zeros(graph.num_nodes, graph.num_nodes)
-    weight[graph.edge_index[1], graph.edge_index[0]] = graph.weight
-    weight += torch.eye(graph.num_nodes)
-    root = weight.sum(1).rsqrt()
-    smooth = root[:, None] * weight * root
-    wrong = residual(scores, labels)
-    z = wrong
-    for _ in range(10):
-        z = 0.9 * smooth @ z + 0.1 * wrong
-    masked = MaskedGraph.of(graph)
-    torch.testing.assert_close(spread(scores, labels, masked), z, rtol=1e-4, atol=1e-6)
-    torch.testing.assert_close(corrected(scores, labels, masked, 3.0), scores + 3 * z, rtol=1e-4, atol=1e-5)
+def test_where_nothing_arrives_the_classes_are_as_common_as_among_labels(graph: Graph) -> None:
+    labels = torch.full((graph.num_nodes,), -1)
+    labels[:4] = torch.tensor([0, 0, 0, 2])
+    found = opinion(labels, 3, MaskedGraph.of(graph))[-1]  # without edges
+    assert found.exp().tolist() == pytest.approx([0.01 * 4 / 7, 0.01 * 1 / 7, 0.01 * 2 / 7])
 
 
 def test_only_labels_of_training_nodes_are_known(graph: Graph) -> None:
@@ -98,75 +89,129 @@ def test_only_labels_of_training_nodes_are_known(graph: Graph) -> None:
     assert bool((labels[~graph.train_mask] == -1).all())
 
 
+def test_in_training_no_node_hears_its_own_label(cliques: Graph) -> None:
+    """Of a clique one node is labelled: it hears nothing of itself, the others hear it."""
+    labels = torch.full((cliques.num_nodes,), -1)
+    labels[::10] = cliques.y[::10]
+    masked = MaskedGraph.of(cliques)
+    said, whole = (form(labels, 3, masked) for form in (opinion_in_training, opinion))
+    apart = labels >= 0
+    assert bool((said[apart] < np.log(0.01)).all()) and bool((whole[apart].max(1).values > np.log(0.1)).all())
+    torch.testing.assert_close(said[~apart], whole[~apart])
+    assert bool((said[~apart].argmax(1) == cliques.y[~apart]).all())
+
+
+def test_in_training_nine_tenths_of_the_labels_are_heard(cliques: Graph) -> None:
+    labels = known_labels(cliques)
+    said = opinion_in_training(labels, 3, MaskedGraph.of(cliques))
+    assert float((said.argmax(1) == cliques.y).float().mean()) > 0.95
+
+
 # How much
 
 
-def test_fitted_is_the_likeliest_whatever_the_scores_are_sure_of() -> None:
+def test_fitted_finds_both_weights() -> None:
     torch.manual_seed(0)
-    own, added = torch.randn(400, 3, dtype=torch.float64), torch.randn(400, 3, dtype=torch.float64)
-    y = torch.distributions.Categorical(logits=own + 2 * added).sample()
-    strength = fitted(own, added, y)
-    assert strength == pytest.approx(2, rel=0.25)
-    assert fitted(5 * own, added, y) == pytest.approx(5 * strength, rel=1e-3)  # five times as sure, so as much to say
+    own, said = torch.randn(4000, 3), torch.randn(4000, 3)
+    y = torch.distributions.Categorical(logits=own + 2 * said).sample()
+    fit = fitted(own, said, y)
+    assert fit.own == pytest.approx(1, rel=0.15) and fit.labels == pytest.approx(2, rel=0.15)
+    surer = fitted(5 * own, said, y)
+    assert surer.own == pytest.approx(fit.own / 5, rel=1e-2) and surer.labels == pytest.approx(fit.labels, rel=1e-2)
 
-    def loss(by: float) -> float:
-        steps = torch.linspace(0.2, 3, 57)
-        return min(float(F.cross_entropy(step * (own + by * added), y)) for step in steps)
+    def loss(a: float, w: float) -> float:
+        return float(F.cross_entropy((a * own + w * said).double(), y))
 
-    assert loss(strength) <= min(loss(strength - 0.2), loss(strength + 0.2))
-    assert fitted(own, -added, y) == 0  # what misleads is not turned round
+    best = loss(*fit)
+    assert all(best <= loss(fit.own + da, fit.labels + dw) for da in (-0.1, 0, 0.1) for dw in (-0.1, 0, 0.1))
+    assert fitted(own, -said, y).labels == 0  # what misleads is not turned round
 
 
 def test_labels_are_heard_where_they_help(cliques: Graph) -> None:
-    scores = torch.zeros(cliques.num_nodes, 3)  # a net that knows nothing
-    strength = likeliest_strength(scores, cliques, "accuracy")
-    assert strength > 0
-    after = corrected(scores, known_labels(cliques), MaskedGraph.of(cliques), strength)
-    assert float((after.argmax(1) == cliques.y).float().mean()) > 0.95
+    scores = torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(0))  # a net that knows nothing
+    assert weight_of_labels(scores, cliques, "accuracy") > 1
+    assert weight_of_labels(scores, cliques, "macro-f1") > 1
 
 
 def test_labels_are_not_heard_where_they_do_not_help(cliques: Graph) -> None:
     scores = 9.0 * F.one_hot(cliques.y, 3)  # a net that knows all
-    assert likeliest_strength(scores, cliques, "accuracy") == 0
-    shuffled = cliques.y[torch.randperm(cliques.num_nodes, generator=torch.Generator().manual_seed(0))]
-    assert likeliest_strength(torch.zeros(cliques.num_nodes, 3), replace(cliques, y=shuffled), "accuracy") == 0
+    assert weight_of_labels(scores, cliques, "accuracy") == 0
+    generator = torch.Generator().manual_seed(0)
+    shuffled = cliques.y[torch.randperm(cliques.num_nodes, generator=generator)]
+    drawn = torch.randn(cliques.num_nodes, 3, generator=generator)
+    assert weight_of_labels(drawn, replace(cliques, y=shuffled), "accuracy") == 0
     nobody = torch.zeros_like(cliques.train_mask)
     for without in (replace(cliques, train_mask=nobody), replace(cliques, val_mask=nobody)):
-        assert likeliest_strength(torch.zeros(cliques.num_nodes, 3), without, "accuracy") == 0
+        assert weight_of_labels(drawn, without, "accuracy") == 0
 
 
 def test_no_test_label_has_a_part_in_it(cliques: Graph) -> None:
     other = replace(cliques, y=torch.where(cliques.test_mask, (cliques.y + 1) % 3, cliques.y))
     scores = torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(1))
-    strength = likeliest_strength(scores, cliques, "accuracy")
-    assert strength > 0 and strength == likeliest_strength(scores, other, "accuracy")
+    weight = weight_of_labels(scores, cliques, "accuracy")
+    assert weight > 0 and weight == weight_of_labels(scores, other, "accuracy")
+    share = torch.softmax(scores, 1)
+    torch.testing.assert_close(joint_share(share, cliques), joint_share(share, other))
+
+
+def test_a_teacher_that_hears_labels_is_better(cliques: Graph) -> None:
+    share = torch.softmax(torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(1)), 1)
+    heard = joint_share(share, cliques)
+    torch.testing.assert_close(heard.sum(1), torch.ones(cliques.num_nodes))
+    assert float((heard.argmax(1) == cliques.y)[cliques.test_mask].float().mean()) > 0.95
 
 
 # Nets
 
 
-def test_a_retrained_net_is_corrected_where_that_helps(cliques: Graph) -> None:
+def test_a_net_is_trained_beside_the_labels(cliques: Graph) -> None:
     settings = replace(FEW, ops=("Linear",), sparsify=False, prune=False)
-    found = search(cliques, settings)
+    found = search(cliques, replace(settings, label_weight=1.0))
     solution = retrain(cliques, found)
-    without = retrain(cliques, replace(found, settings=replace(settings, correction=False)))
-    assert solution.model.correction > 0 == without.model.correction
-    assert solution.details["correction"] == solution.model.correction
+    without = retrain(cliques, replace(found, settings=settings))
+    assert solution.model.label_weight == 1.0 and without.model.label_weight == 0.0
     assert solution.accuracy["test"] > without.accuracy["test"] + 0.3
     assert solution.weights_kept == without.weights_kept
     assert solution.size is not None and without.size is not None
-    more = 10 * (solution.graph.num_edges + 2 * cliques.num_nodes) * 3
+    more = 5 * (solution.graph.num_edges + 2 * cliques.num_nodes) * 3
     assert solution.size.macs == without.size.macs + more
-    torch.testing.assert_close(predict(without.model, cliques), solution.model(cliques.x, cliques.edge_index))
-    for one, many in zip([solution], retrain_many(cliques, found, seeds=[0]), strict=True):
-        assert many.model.correction == pytest.approx(one.model.correction, rel=1e-2)
-        assert many.accuracy == one.accuracy
+    said = opinion(known_labels(cliques), 3, MaskedGraph.of(cliques))
+    plain = solution.model(cliques.x, cliques.edge_index)  # what the net says alone
+    torch.testing.assert_close(predict(solution.model, cliques), plain + said)
+    assert retrain_many(cliques, found, seeds=[0])[0].accuracy == solution.accuracy
+    again = retrain(cliques, found)
+    torch.testing.assert_close(predict(again.model, cliques), predict(solution.model, cliques), rtol=0, atol=0)
 
 
-def test_a_classifier_corrects_its_own_graph_and_no_other(cliques: Graph) -> None:
-    settings = replace(FEW, ops=("Linear",), sparsify=False, prune=False)
+def test_what_a_net_hears_moves_its_training(cliques: Graph) -> None:
+    """By hand: the bias' first gradient is that of the scores with w o added, of training nodes without their own."""
+    net = hearing(Net(5, 3, Architecture(ops=("Linear",), hidden=())), cliques, replace(FEW, label_weight=2.0))
+    masked = MaskedGraph.of(cliques)
+    said = 2.0 * opinion_in_training(known_labels(cliques), 3, masked)
+    supervised(net, cliques, masked, 1).backward()
+    assert isinstance(cliques.x, torch.Tensor)
+    logits = (cliques.x @ net.layers[0].weight + net.layers[0].bias + said).detach()
+    train = cliques.train_mask
+    slope = torch.softmax(logits[train], 1) - F.one_hot(cliques.y[train], 3)
+    assert net.layers[0].bias.grad is not None
+    torch.testing.assert_close(net.layers[0].bias.grad[0], slope.mean(0))
+
+
+def test_the_contest_decides(cliques: Graph) -> None:
+    few = {"epochs": 2, "retrain_epochs": 3, "trial_epochs": 2, "prune_epochs": 3, "size_steps": ()}
+    heard = search(cliques, preset("best", cliques, few | {"ops": ("Linear",), "portfolio": ("Linear+Linear",)}))
+    assert heard.settings.label_weight > 0 and heard.teacher is not None
+    deaf = {"hear_labels": False, "ops": ("Linear",), "portfolio": ("Linear+Linear",)}
+    without = search(cliques, preset("best", cliques, few | deaf))
+    assert without.settings.label_weight == 0 and without.teacher is not None
+    right = [(own.argmax(1) == cliques.y)[cliques.test_mask].float().mean() for own in (heard.teacher, without.teacher)]
+    assert right[0] > right[1]
+    assert retrain(cliques, heard).accuracy["test"] > 0.9
+
+
+def test_a_classifier_hears_labels_of_its_own_graph_and_of_no_other(cliques: Graph) -> None:
+    settings = replace(FEW, ops=("Linear",), sparsify=False, prune=False, label_weight=1.0)
     model = GassipClassifier(settings=settings).fit(cliques)
-    assert model.solution_.model.correction > 0
     assert model.score(cliques) == pytest.approx(model.solution_.accuracy["test"])
     assert isinstance(cliques.x, torch.Tensor)
     other = replace(cliques, x=cliques.x + 1)
@@ -175,7 +220,7 @@ def test_a_classifier_corrects_its_own_graph_and_no_other(cliques: Graph) -> Non
 
 
 def test_presets(graph: Graph) -> None:
-    assert preset("best", graph).correction and not preset("paper", graph).correction
+    assert preset("best", graph).hear_labels and not preset("paper", graph).hear_labels
 
 
 def test_another_graph_gets_the_nets_own_scores(graph: Graph, saved: Path) -> None:
@@ -185,16 +230,16 @@ def test_another_graph_gets_the_nets_own_scores(graph: Graph, saved: Path) -> No
 
 
 def test_bounds_on_time_turn_it_off(cliques: Graph) -> None:
-    found = search(cliques, FEW)
-    assert not fit_budget(cliques, found, Budget(max_macs="100%")).settings.correction
-    assert fit_budget(cliques, found, Budget(max_params="100%")).settings.correction
+    found = search(cliques, replace(FEW, label_weight=1.0))
+    assert fit_budget(cliques, found, Budget(max_macs="100%")).settings.label_weight == 0
+    assert fit_budget(cliques, found, Budget(max_params="100%")).settings.label_weight == 1
 
 
-def test_a_smaller_net_is_corrected_as_much(graph: Graph, saved: Path) -> None:
+def test_a_smaller_net_has_as_much_beside_it(graph: Graph, saved: Path) -> None:
     net = open_run(saved).model
-    assert shrink_net(net).correction == net.correction == 7.5
+    assert shrink_net(net).label_weight == net.label_weight == 1.5
     macs = count_macs(net, graph)
-    net.correction = 0.0
+    net.label_weight = 0.0
     assert macs > count_macs(net, graph)
 
 
@@ -206,7 +251,7 @@ def test_every_form_computes_what_torch_does(graph: Graph, saved: Path, tmp_path
     kept = replace(graph, edge_index=run.edge_index, edge_weight=run.edge_weight)
     expected = predict(run.model, kept).numpy()
     np.testing.assert_allclose(model.scores(), expected, rtol=1e-4, atol=1e-4)
-    assert np.abs(expected - replace(model, correction=0.0).scores()).max() > 0.1
+    assert np.abs(expected - replace(model, label_weight=0.0).scores()).max() > 0.1
     to_runtime(saved, tmp_path / "small")
     np.testing.assert_array_equal(runtime.load(tmp_path / "small").scores(), model.scores())
     for name, dynamic in (("fixed.onnx", False), ("any.onnx", True)):  # each is compared before it is written
@@ -218,7 +263,7 @@ def test_every_form_computes_what_torch_does(graph: Graph, saved: Path, tmp_path
 def test_an_export_that_forgets_the_labels_is_refused(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gassip.onnx_graph._corrected", lambda build, model, scores, labels, total: scores)
+    monkeypatch.setattr("gassip.runtime.Model.said", lambda model, inputs: None)
     with pytest.raises(GassipError, match="does not agree with torch"):
         to_onnx(saved, tmp_path / "net.onnx")
 
@@ -236,28 +281,29 @@ def test_the_runs_own_graph_is_known_again(graph: Graph, saved: Path) -> None:
     own = (graph.x.numpy(), graph.edge_index.numpy(), graph.edge_weight.numpy())
     np.testing.assert_allclose(model.scores(*own), model.scores(), rtol=1e-5, atol=1e-5)
     fewer = (own[0][:-1], np.array([[0], [1]]), None)  # another graph has no labels
-    np.testing.assert_array_equal(model.scores(*fewer), replace(model, correction=0.0).scores(*fewer))
+    np.testing.assert_array_equal(model.scores(*fewer), replace(model, label_weight=0.0).scores(*fewer))
 
 
 def test_new_nodes_hear_the_old_ones_labels(saved: Path) -> None:
     model = runtime.load(saved)
     features = np.ones((1, model.features), dtype=np.float32)
     grown = model.extend(features, np.array([[0], [60]]))
-    plain = replace(model, correction=0.0).extend(features, np.array([[0], [60]]))
+    plain = replace(model, label_weight=0.0).extend(features, np.array([[0], [60]]))
     assert grown.labels is not None and grown.labels[60] == -1
-    assert np.abs(grown.scores()[60] - plain.scores()[60]).max() > 1e-3  # node 0 is labelled
+    more = grown.scores()[60] - plain.scores()[60]
+    assert more.argmax() == grown.labels[0] >= 0  # the neighbour's
 
 
 def test_without_its_labels_a_folder_has_the_nets_own_scores(graph: Graph, saved: Path, tmp_path: Path) -> None:
     meta = to_runtime(saved, tmp_path / "bare", inputs=False)
-    assert "labels" in meta["agreement"] and "not corrected" in meta["agreement"]
-    bare, plain = runtime.load(tmp_path / "bare"), replace(runtime.load(saved), correction=0.0)
+    assert "without the run's labels" in meta["agreement"]
+    bare, plain = runtime.load(tmp_path / "bare"), replace(runtime.load(saved), label_weight=0.0)
     assert bare.labels is None and graph.edge_weight is not None and isinstance(graph.x, torch.Tensor)
     given = (graph.x.numpy(), graph.edge_index.numpy(), graph.edge_weight.numpy())
     np.testing.assert_allclose(bare.scores(*given), plain.scores(), rtol=1e-5, atol=1e-5)
 
 
-def test_the_command_corrects_the_runs_graph_and_no_other(
+def test_the_command_hears_labels_of_the_runs_graph_and_of_no_other(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -266,7 +312,7 @@ def test_the_command_corrects_the_runs_graph_and_no_other(
     arrays = {"x": graph.x.numpy(), "edge_index": graph.edge_index.numpy(), "edge_weight": graph.edge_weight.numpy()}
     np.savez("mine.npz", **arrays, **masks, y=graph.y.numpy())  # type: ignore[arg-type]
     net = random_net(graph, Architecture(ops=("GCNConv", "SAGEConv"), hidden=(8,)))
-    net.correction = 20.0
+    net.label_weight = 2.0
     source = {"kind": "file", "path": "mine.npz", "seed": 0, "undirected": False, "normalize": False}
     save_run(Path("run"), graph, net, source=source)
     texts = []
@@ -288,18 +334,33 @@ def test_a_strength_that_is_none_is_refused(saved: Path, tmp_path: Path, bad: ob
     from gassip import store
 
     meta = json.loads((saved / "meta.json").read_text())
-    meta["net"]["correction"] = bad
-    with pytest.raises(GassipError, match="correction is"):
-        store.correction(meta)
+    meta["net"]["label_weight"] = bad
+    with pytest.raises(GassipError, match="label_weight is"):
+        store.label_weight(meta)
 
 
-# The rival
+# The rivals
+
+
+def test_label_propagation_by_hand(path: Graph) -> None:
+    """0 - 1 - 2, 3 apart; nodes 0 and 1 are labelled, 0 and 1; one step with α = 1/2."""
+    solution = LabelPropagation(alpha=0.5, steps=(1,)).solve(path, seed=0)
+    half = 0.5**1.5  # α / √(d_i d_j)
+    expected = torch.tensor([[0.5, half], [half, 0.5], [0, half], [0, 0]])
+    torch.testing.assert_close(predict(solution.model, path).exp(), expected.clamp_min(1e-9))
+    assert solution.weights_kept == solution.weights_total == 0
+
+
+def test_label_propagation_takes_the_steps_that_validate_best(cliques: Graph) -> None:
+    solution = LabelPropagation().solve(cliques, seed=0)
+    alone = [LabelPropagation(steps=(k,)).solve(cliques, seed=0).accuracy["val"] for k in LabelPropagation().steps]
+    assert solution.accuracy["val"] == max(alone) > 0.9
 
 
 def test_correct_and_smooth_takes_what_validates_best(cliques: Graph) -> None:
     solution = CorrectAndSmooth(hidden=4, epochs=3).solve(cliques, seed=0)
     values = solution.details["val"]
-    assert isinstance(values, dict) and set(values) == {"scale 0", "scale 1", "scale 3", "scores"}
+    assert isinstance(values, dict) and set(values) == {"scale 0", "scale 1", "scale 3"}
     assert solution.accuracy["val"] == max(values.values()) == values[str(solution.details["correction"])]
     assert solution.accuracy["test"] > 0.9
     plain = solution.details["plain"]
