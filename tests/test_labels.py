@@ -19,7 +19,7 @@ from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
 from gassip.export import to_executorch, to_onnx, to_runtime
 from gassip.graph import Graph
-from gassip.labels import fitted, joint_share, known_labels, opinion, opinion_in_training, weight_of_labels
+from gassip.labels import fitted, known_labels, opinion, opinion_in_training, weight_of_labels
 from gassip.lessons import supervised
 from gassip.ops import MaskedGraph
 from gassip.retrain import hearing, predict, retrain
@@ -150,15 +150,6 @@ def test_no_test_label_has_a_part_in_it(cliques: Graph) -> None:
     scores = torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(1))
     weight = weight_of_labels(scores, cliques, "accuracy")
     assert weight > 0 and weight == weight_of_labels(scores, other, "accuracy")
-    share = torch.softmax(scores, 1)
-    torch.testing.assert_close(joint_share(share, cliques), joint_share(share, other))
-
-
-def test_a_teacher_that_hears_labels_is_better(cliques: Graph) -> None:
-    share = torch.softmax(torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(1)), 1)
-    heard = joint_share(share, cliques)
-    torch.testing.assert_close(heard.sum(1), torch.ones(cliques.num_nodes))
-    assert float((heard.argmax(1) == cliques.y)[cliques.test_mask].float().mean()) > 0.95
 
 
 # Nets
@@ -205,7 +196,10 @@ def test_the_contest_decides(cliques: Graph) -> None:
     without = search(cliques, preset("best", cliques, few | deaf))
     assert without.settings.label_weight == 0 and without.teacher is not None
     right = [(own.argmax(1) == cliques.y)[cliques.test_mask].float().mean() for own in (heard.teacher, without.teacher)]
-    assert right[0] > right[1]
+    assert right[0] > right[1] + 0.3
+    stages = [str(row.get("stage")) for row in heard.history]
+    assert stages.count("teacher beside labels") == 1 and stages[-1] == "teacher beside labels"  # the finalist anew
+    assert float(heard.history[-1]["val_score"]) > 0.9
     assert retrain(cliques, heard).accuracy["test"] > 0.9
 
 

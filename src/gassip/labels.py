@@ -92,12 +92,3 @@ def weight_of_labels(scores: Tensor, graph: Graph, metric: Metric) -> float:
     higher = before is None or now is None or now > before
     likely, likely_before = (log_likelihood(torch.softmax(z.double(), 1), y) for z in (both, own))
     return fit.labels if higher and gains(likely, likely_before) else 0.0
-
-
-@torch.no_grad()
-def joint_share(share: Tensor, graph: Graph) -> Tensor:
-    """[N, C]: what a teacher that says `share` would say if it heard the labels."""
-    said = opinion(known_labels(graph), graph.num_classes, MaskedGraph.of(graph))
-    scores, val = share.clamp_min(1e-9).log(), graph.val_mask
-    fit = fitted(scores[val], said[val], graph.y[val])
-    return torch.softmax(fit.own * scores + fit.labels * said, 1)

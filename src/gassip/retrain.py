@@ -121,7 +121,12 @@ def train(
 def validate(model: Model, graph: Graph, masked: MaskedGraph, metric: Metric) -> tuple[float, float]:
     """Validation score and loss; where the metric is not defined there, minus the loss stands in for it."""
     model.eval()
-    logits, y = model.run(graph.x, masked)[graph.val_mask], graph.y[graph.val_mask]
+    return judged(model.run(graph.x, masked), graph, metric)
+
+
+def judged(scores: Tensor, graph: Graph, metric: Metric) -> tuple[float, float]:
+    """Validation score and loss of class scores [N, C]."""
+    logits, y = scores[graph.val_mask], graph.y[graph.val_mask]
     loss = float(F.cross_entropy(logits, y))
     value = score(metric, logits, y)
     return -loss if value is None else value, loss

@@ -373,7 +373,7 @@ def num_rows(settings: Gassip) -> int:
     pruned = (settings.students + len(settings.prunable)) * (1 + len(settings.size_steps)) if settings.size_steps else 0
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + pruned
     outsider = int(settings.similar > 0)
-    wider = settings.teachers if settings.teacher_hidden else 0
+    wider = settings.teachers * (int(settings.teacher_hidden > 0) + int(settings.hear_labels))
     return settings.epochs + trials + settings.finalists + wider + outsider + settings.students + rivals
 
 

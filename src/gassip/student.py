@@ -27,7 +27,7 @@ from torch import Tensor
 
 from gassip.calibration import LEAST
 from gassip.graph import Graph
-from gassip.labels import joint_share, weight_of_labels
+from gassip.labels import weight_of_labels
 from gassip.masks import highest
 from gassip.pairs import keep_highest, num_neighbours
 from gassip.pruning import besides
@@ -35,7 +35,7 @@ from gassip.retrain import Found
 from gassip.settings import Gassip, gcn_weights
 from gassip.similarity import cosine
 from gassip.space import Architecture, net_for
-from gassip.teacher import Attempt, Contest, Lesson, beats, beyond_chance, right, winner
+from gassip.teacher import Attempt, Contest, Lesson, agreed, beats, beyond_chance, mean_share, right, winner
 
 WIDEST = 1024
 MARGIN = 0.01  # of the validation score: a net so close to its teacher need not be pruned from a larger one
@@ -82,16 +82,25 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
         own = winner([own, max(rivals, key=lambda rival: rival.value)])  # none of them is known to be good
     contest.keep(keeps[edges])
     found = taken(base, own, contest.kept, lesson.share)
-    return hearing_labels(contest, found, own) if settings.hear_labels else found
+    return hearing_labels(contest, lesson, found, own) if settings.hear_labels else found
 
 
-def hearing_labels(contest: Contest, found: Found, own: Attempt) -> Found:
-    """The final net beside training labels, where validation nodes gain by them; its teacher then hears them too."""
+def hearing_labels(contest: Contest, lesson: Lesson, found: Found, own: Attempt) -> Found:
+    """The final net beside training labels, where validation nodes gain by them; its teachers then hear them too."""
     weight = weight_of_labels(own.share.clamp_min(LEAST).log(), contest.graph, contest.metric)
-    if weight == 0 or found.teacher is None:
+    if weight == 0:
         return found
-    teacher = joint_share(found.teacher, contest.graph)
-    return replace(found, settings=replace(found.settings, label_weight=weight), teacher=teacher)
+    again = [
+        contest.attempt(
+            "teacher beside labels",
+            teacher.architecture,
+            replace(teacher.settings, label_weight=weight),
+            epochs=teacher.settings.retrain_epochs,
+        )
+        for teacher in lesson.teachers
+    ]
+    settings = replace(found.settings, label_weight=weight)
+    return replace(found, settings=settings, teacher=agreed([mean_share(again)], contest.graph))
 
 
 def sizes(settings: Gassip) -> list[float]:

@@ -41,10 +41,10 @@ from gassip.calibration import gains, levelled, likeliest_power, log_likelihood,
 from gassip.graph import Graph
 from gassip.lessons import lesson
 from gassip.metrics import Metric, score
-from gassip.ops import OPERATIONS, MaskedGraph
+from gassip.ops import OPERATIONS
 from gassip.pairs import keep_highest
 from gassip.pruning import Pruning
-from gassip.retrain import predict, seeded, train, validate
+from gassip.retrain import hearing, judged, predict, seeded, train
 from gassip.settings import Gassip
 from gassip.similarity import cosine, joined
 from gassip.space import Architecture, Net, net_for
@@ -148,11 +148,12 @@ class Contest:
         self.number += 1
         architecture = replace(architecture, batch_norm=settings.batch_norm)
         with seeded(1000 * (self.seed + 1) + self.number, graph.device):
-            net = net_for(graph, architecture, settings.retrain_dropout, feature_index)
+            net = hearing(net_for(graph, architecture, settings.retrain_dropout, feature_index), graph, settings)
             first = {name: value.detach().clone() for name, value in net.named_parameters()}
             known = None if self.memory is None else self.memory.recall(self.number)
             if known is not None:
                 net.restore(known[0])
+                net.heard = None
             else:
                 train(
                     net,
@@ -165,14 +166,15 @@ class Contest:
                     keep=settings.keep_epoch,
                     pruning=Pruning.of(settings),
                 )
-        score, loss = validate(net, graph, MaskedGraph.of(graph), self.metric)
+        scores = predict(net, graph)
+        score, loss = judged(scores, graph, self.metric)
         seconds = time.perf_counter() - began if known is None else known[1]
         if known is None and self.memory is not None:
             self.memory.remember(self.number, net.state_dict(), seconds)
         row: Row = {"epoch": self.number, "stage": stage, "architecture": str(architecture)}
         row |= {"val_score": score, "val_loss": loss, "seconds": seconds}
         self.tell(row)
-        share = torch.softmax(predict(net, graph), 1)
+        share = torch.softmax(scores, 1)
         return Attempt(
             settings=settings,
             architecture=architecture,
@@ -226,6 +228,7 @@ class Lesson:
     settings: Gassip  # with the recipe for a net that is taught
     students: list[Architecture]  # of the best finalists, in the order in which they were candidates
     share: Tensor  # [N, C] t_i
+    teachers: list[Attempt]  # the finalists, or wider nets, that it comes from
     feature_weight: Tensor  # [D] how much the teachers read of each feature
 
 
@@ -244,7 +247,7 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         finalists.append(contest.attempt("finalist", architecture, own, epochs=settings.retrain_epochs, graph=seen))
     ranked = sorted(finalists, key=lambda own: -own.value)  # stable: of equals the earlier
     best = trusted(wider(contest, ranked[: settings.teachers], settings), contest.graph)
-    opinions = [mean_share(best)]
+    opinions, teachers = [mean_share(best)], list(best)
     if settings.similar > 0:
         outsider = replace(candidates[0], ops=PLAIN * len(candidates[0].ops))
         alike = joined(contest.graph, settings.similar)
@@ -256,6 +259,7 @@ def teach(contest: Contest, candidates: Sequence[Architecture], settings: Gassip
         settings=milder(chosen),
         students=[own.architecture for own in finalists if own in ranked[: settings.students]],
         share=unseen(agreed(opinions, contest.graph), finalists, parts),
+        teachers=teachers,
         feature_weight=torch.stack([own.net.layers[0].weight.detach().norm(dim=1) for own in best]).mean(0),
     )
 
