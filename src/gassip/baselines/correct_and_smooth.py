@@ -23,7 +23,7 @@ from gassip.graph import Graph
 from gassip.labels import known_labels
 from gassip.metrics import Metric, all_scores
 from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, predict, solve
+from gassip.retrain import Found, Solution, predict
 from gassip.space import Architecture, Model, Net, net_for
 from gassip.sparse import Csr
 
@@ -37,7 +37,7 @@ class Smoothed(Model):
 
     def __init__(self, net: Net, labels: Tensor, settings: "CorrectAndSmooth", scale: float) -> None:
         super().__init__()
-        self.net, self.alpha = net, settings.alpha
+        self.net = net
         self.register_buffer("labels", labels)
         options = {"autoscale": scale == 0, "scale": scale}
         self.propagation = Propagation(settings.steps, settings.alpha, settings.steps, settings.alpha, **options)
@@ -83,16 +83,7 @@ class CorrectAndSmooth(Stack):
         on_epoch: Callable[[dict[str, float]], None] | None = None,
     ) -> Solution:
         began = time.perf_counter()
-        plain = solve(
-            graph,
-            lambda: self.net(graph),
-            epochs=self.epochs,
-            lr=self.lr,
-            weight_decay=self.weight_decay,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
-        )
+        plain = super().solve(graph, seed=seed, metric=metric, on_epoch=on_epoch)
         choices = {f"scale {scale:g}": self.smoothed(plain, scale) for scale in self.scales}
         values = {name: own.scores.get(metric, {}).get("val", -torch.inf) for name, own in choices.items()}
         best = max(values, key=lambda name: values[name])
