@@ -125,6 +125,8 @@ def test_fitted_finds_both_weights() -> None:
     best = loss(*fit)
     assert all(best <= loss(fit.own + da, fit.labels + dw) for da in (-0.1, 0, 0.1) for dw in (-0.1, 0, 0.1))
     assert fitted(own, -said, y).labels == 0  # what misleads is not turned round
+    sure = F.one_hot(y, 3).float()
+    assert max(fitted(sure, sure, y)) <= 10  # nothing speaks against ever more
 
 
 def test_labels_are_heard_where_they_help(cliques: Graph) -> None:

@@ -30,7 +30,7 @@ from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.store import FAINT, SPREAD
 
 TENTHS = 10
-LEAST = 0.05  # of a
+LEAST, MOST = 0.05, 10.0  # of a and w: where both opinions are always right, the likeliest has no end
 
 
 def known_labels(graph: Graph) -> Tensor:
@@ -74,7 +74,7 @@ def fitted(scores: Tensor, said: Tensor, y: Tensor) -> Fit:
         by_weight = [float((slope * part).sum()) for part in (own, other)]
         return float(F.cross_entropy(logits, y)), np.array(by_weight)
 
-    best = minimize(loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=[(LEAST, None), (0.0, None)])
+    best = minimize(loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=[(LEAST, MOST), (0.0, MOST)])
     return Fit(float(best.x[0]), float(best.x[1]))
 
 
