@@ -5,6 +5,7 @@ import torch
 
 from conftest import random_graph
 from gassip.calibration import gains, levelled, likeliest_power, powered
+from gassip.errors import GassipError
 from gassip.graph import Graph
 from gassip.settings import Gassip
 from gassip.space import Architecture
@@ -137,6 +138,13 @@ def test_a_recipe_that_is_known_to_be_good_is_harder_to_beat(monkeypatch: pytest
         with monkeypatch.context() as patch:
             patch.setattr(own, "attempt", attempt)
             assert best_recipe(own, SHAPES[0], settings) == with_recipe(settings, taken)
+
+
+def test_recipes_that_there_are_not_are_refused() -> None:
+    assert Gassip().recipes == tuple(RECIPES)
+    for wrong in ((), ("strong", "weak")):
+        with pytest.raises(GassipError, match="name at least one of strong, medium, norm"):
+            Gassip(recipes=wrong)
 
 
 def test_a_recipe_is_what_it_says() -> None:

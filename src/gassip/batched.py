@@ -33,17 +33,7 @@ from gassip.graph import Graph
 from gassip.lessons import lesson, supervised
 from gassip.metrics import Metric, score
 from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
-from gassip.retrain import (
-    Found,
-    Solution,
-    conclude,
-    found_net,
-    oriented,
-    retrain,
-    seeded,
-    solve,
-    sparser,
-)
+from gassip.retrain import Found, Solution, conclude, found_net, oriented, retrain, seeded, solve, sparser
 from gassip.space import Model, Net, kept, passing, words
 from gassip.sparse import Csr, multiply, product, segment_sum
 

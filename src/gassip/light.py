@@ -390,11 +390,6 @@ def opinion(inputs: Inputs, classes: int) -> Array:
     return np.log(passed_on(SPREAD, y, matrix, PLAIN) + np.float32(FAINT) * common.astype(np.float32))
 
 
-def softmax(scores: Array) -> Array:
-    grown = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
-    return grown / grown.sum(1, keepdims=True)
-
-
 def attend(out: Array, layer: Layer, products: Array, step: Step, sums: Sums) -> None:
     """out += Σ_j a_ij P_j, a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i), head by head; the layer is filled.
 

@@ -32,7 +32,6 @@ from gassip.light import (
     fresh,
     layers_of,
     opinion,
-    softmax,
 )
 from gassip.store import (
     Precision,
@@ -211,6 +210,11 @@ class Model:
         if not self.soft and np.abs((edges.multiply(pattern(self.edges)) - self.edges).data).max(initial=0) > 1e-6:
             return False  # the same edges with other weights
         return self.x is None or bool(np.allclose(_dense_sum(x - self.x), 0, atol=1e-5))
+
+
+def softmax(scores: Array) -> Array:
+    grown = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
+    return grown / grown.sum(1, keepdims=True)
 
 
 def load(folder: str | Path, *, precision: Precision | None = None, reorder: bool = False) -> Model:

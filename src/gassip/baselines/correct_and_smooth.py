@@ -24,7 +24,7 @@ from gassip.labels import known_labels
 from gassip.metrics import Metric, all_scores
 from gassip.ops import MaskedGraph
 from gassip.retrain import Found, Solution, predict
-from gassip.space import Architecture, Model, Net, net_for
+from gassip.space import Model, Net
 from gassip.sparse import Csr
 
 LEAST = 1e-9  # a share under its logarithm
@@ -69,9 +69,7 @@ class CorrectAndSmooth(Stack):
     scales: tuple[float, ...] = (0.0, 1.0, 3.0)  # that compete on validation; 0: autoscale
 
     def net(self, graph: Graph) -> Net:
-        inner = (self.hidden,) * (self.layers - 1)
-        shape = Architecture(ops=(self.base,) * self.layers, hidden=inner, batch_norm=self.batch_norm)
-        return net_for(graph, shape, self.dropout)
+        return self.stacked(self.base, graph)
 
     def solve(
         self,

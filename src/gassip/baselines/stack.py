@@ -28,8 +28,12 @@ class Stack:
     weight_decay: float = 5e-4
 
     def net(self, graph: Graph) -> Net:
+        return self.stacked(self.op, graph)
+
+    def stacked(self, op: str, graph: Graph) -> Net:
+        """The net with this operation in every layer."""
         inner = (self.hidden,) * (self.layers - 1)
-        shape = Architecture(ops=(self.op,) * self.layers, hidden=inner, batch_norm=self.batch_norm)
+        shape = Architecture(ops=(op,) * self.layers, hidden=inner, batch_norm=self.batch_norm)
         return net_for(graph, shape, self.dropout)
 
     def solve(
