@@ -24,7 +24,7 @@ from gassip.lessons import supervised
 from gassip.ops import MaskedGraph
 from gassip.retrain import hearing, predict, retrain
 from gassip.search import search
-from gassip.settings import Gassip, preset
+from gassip.settings import Gassip, num_rows, preset
 from gassip.shrink import shrink_net
 from gassip.size import count_macs
 from gassip.space import Architecture, Net
@@ -131,27 +131,26 @@ def test_fitted_finds_both_weights() -> None:
 
 def test_labels_are_heard_where_they_help(cliques: Graph) -> None:
     scores = torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(0))  # a net that knows nothing
-    assert weight_of_labels(scores, cliques, "accuracy") > 1
-    assert weight_of_labels(scores, cliques, "macro-f1") > 1
+    assert weight_of_labels(scores, cliques) > 1
 
 
 def test_labels_are_not_heard_where_they_do_not_help(cliques: Graph) -> None:
     scores = 9.0 * F.one_hot(cliques.y, 3)  # a net that knows all
-    assert weight_of_labels(scores, cliques, "accuracy") == 0
+    assert weight_of_labels(scores, cliques) == 0
     generator = torch.Generator().manual_seed(0)
     shuffled = cliques.y[torch.randperm(cliques.num_nodes, generator=generator)]
     drawn = torch.randn(cliques.num_nodes, 3, generator=generator)
-    assert weight_of_labels(drawn, replace(cliques, y=shuffled), "accuracy") == 0
+    assert weight_of_labels(drawn, replace(cliques, y=shuffled)) == 0
     nobody = torch.zeros_like(cliques.train_mask)
     for without in (replace(cliques, train_mask=nobody), replace(cliques, val_mask=nobody)):
-        assert weight_of_labels(drawn, without, "accuracy") == 0
+        assert weight_of_labels(drawn, without) == 0
 
 
 def test_no_test_label_has_a_part_in_it(cliques: Graph) -> None:
     other = replace(cliques, y=torch.where(cliques.test_mask, (cliques.y + 1) % 3, cliques.y))
     scores = torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(1))
-    weight = weight_of_labels(scores, cliques, "accuracy")
-    assert weight > 0 and weight == weight_of_labels(scores, other, "accuracy")
+    weight = weight_of_labels(scores, cliques)
+    assert weight > 0 and weight == weight_of_labels(scores, other)
 
 
 # Nets
@@ -200,9 +199,22 @@ def test_the_contest_decides(cliques: Graph) -> None:
     right = [(own.argmax(1) == cliques.y)[cliques.test_mask].float().mean() for own in (heard.teacher, without.teacher)]
     assert right[0] > right[1] + 0.3
     stages = [str(row.get("stage")) for row in heard.history]
-    assert stages.count("teacher beside labels") == 1 and stages[-1] == "teacher beside labels"  # the finalist anew
+    assert stages[-2:] == ["teacher beside labels", "student beside labels"]  # one finalist anew, then the final net
+    assert len(heard.history) <= num_rows(heard.settings)
     assert float(heard.history[-1]["val_score"]) > 0.9
     assert retrain(cliques, heard).accuracy["test"] > 0.9
+
+
+def test_labels_that_do_not_help_are_tried_and_left(cliques: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labels by the features, at random over the cliques: a net that reads features needs no neighbour's label."""
+    drawn = torch.randint(3, (cliques.num_nodes,), generator=torch.Generator().manual_seed(0))
+    own = replace(cliques, y=drawn, x=torch.cat([3.0 * F.one_hot(drawn, 3), torch.ones(drawn.numel(), 2)], 1))
+    few = {"epochs": 2, "retrain_epochs": 30, "trial_epochs": 10, "prune_epochs": 3, "size_steps": ()}
+    settings = preset("best", own, few | {"ops": ("Linear",), "portfolio": ("Linear+Linear",)})
+    monkeypatch.setattr("gassip.student.weight_of_labels", lambda *given: 1.0)
+    found = search(own, settings)
+    assert [row.get("stage") for row in found.history][-1] == "student beside labels"
+    assert found.settings.label_weight == 0
 
 
 def test_a_classifier_hears_labels_of_its_own_graph_and_of_no_other(cliques: Graph) -> None:

@@ -10,7 +10,8 @@ it will see of others, o of a training node comes in training from the labels of
 
     a, w = argmin over validation nodes of mean CE(y, softmax(a z + w o)),   w ≥ 0,   for a net trained without them
 
-They are heard where validation nodes are then likelier by more than chance, and the score is higher.
+They are tried where validation nodes are then likelier by more than chance, and heard where the net that is trained
+beside them validates better (student.py).
 
 Shapes: N nodes, C classes.
 """
@@ -25,7 +26,6 @@ from torch.nn import functional as F
 
 from gassip.calibration import gains, log_likelihood
 from gassip.graph import Graph
-from gassip.metrics import Metric, score
 from gassip.ops import OPERATIONS, MaskedGraph
 from gassip.store import FAINT, SPREAD
 
@@ -79,7 +79,7 @@ def fitted(scores: Tensor, said: Tensor, y: Tensor) -> Fit:
 
 
 @torch.no_grad()
-def weight_of_labels(scores: Tensor, graph: Graph, metric: Metric) -> float:
+def weight_of_labels(scores: Tensor, graph: Graph) -> float:
     """w beside a net with these scores [N, C]; 0 where validation nodes gain nothing that chance does not explain."""
     y = graph.y[graph.val_mask]
     if y.numel() == 0 or not bool(graph.train_mask.any()):
@@ -88,7 +88,5 @@ def weight_of_labels(scores: Tensor, graph: Graph, metric: Metric) -> float:
     own = scores[graph.val_mask]
     fit = fitted(own, said, y)
     both = fit.own * own + fit.labels * said
-    before, now = score(metric, own, y), score(metric, both, y)
-    higher = before is None or now is None or now > before
     likely, likely_before = (log_likelihood(torch.softmax(z.double(), 1), y) for z in (both, own))
-    return fit.labels if higher and gains(likely, likely_before) else 0.0
+    return fit.labels if gains(likely, likely_before) else 0.0

@@ -146,7 +146,7 @@ class Gassip:
     )
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
     hear_labels: bool = _set(
-        False, "training labels, spread over the graph, count beside the net where that makes validation nodes likelier"
+        False, "training labels, spread over the graph, count beside the net where it validates better so"
     )
     label_weight: float = _set(0.0, "how much they do in retraining; found by validation where they are to be heard")
 
@@ -373,8 +373,10 @@ def num_rows(settings: Gassip) -> int:
     pruned = (settings.students + len(settings.prunable)) * (1 + len(settings.size_steps)) if settings.size_steps else 0
     rivals = len(settings.edge_rules) * len(settings.edge_shares) - 1 + pruned
     outsider = int(settings.similar > 0)
-    wider = settings.teachers * (int(settings.teacher_hidden > 0) + int(settings.hear_labels))
-    return settings.epochs + trials + settings.finalists + wider + outsider + settings.students + rivals
+    wider = settings.teachers if settings.teacher_hidden > 0 else 0
+    beside_labels = settings.teachers + 1 if settings.hear_labels else 0
+    taught = settings.students + rivals + beside_labels
+    return settings.epochs + trials + settings.finalists + wider + outsider + taught
 
 
 def with_overrides(base: Gassip, overrides: Mapping[str, Any]) -> Gassip:

@@ -12,7 +12,7 @@
               support      agreement · hubs: what goes are edges across classes, at nodes with many others
               similarity   cos(x_i, x_j)
               random       the control
-    labels    those of training nodes count beside it where validation nodes gain (labels.py)
+    labels    those of training nodes count beside it where it validates better so (labels.py)
 
 Every choice is made by training the net that would result, taught by the teacher, and validating it; what comes first
 stays unless another is better by more than chance.
@@ -25,7 +25,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gassip.calibration import LEAST
+from gassip.calibration import LEAST, gains, log_likelihood
 from gassip.graph import Graph
 from gassip.labels import weight_of_labels
 from gassip.masks import highest
@@ -86,8 +86,9 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
 
 
 def hearing_labels(contest: Contest, lesson: Lesson, found: Found, own: Attempt) -> Found:
-    """The final net beside training labels, where validation nodes gain by them; its teachers then hear them too."""
-    weight = weight_of_labels(own.share.clamp_min(LEAST).log(), contest.graph, contest.metric)
+    """The final net trained beside training labels, by teachers that hear them too, where it validates better so."""
+    graph = contest.graph
+    weight = weight_of_labels(own.share.clamp_min(LEAST).log(), graph)
     if weight == 0:
         return found
     again = [
@@ -99,8 +100,19 @@ def hearing_labels(contest: Contest, lesson: Lesson, found: Found, own: Attempt)
         )
         for teacher in lesson.teachers
     ]
-    settings = replace(found.settings, label_weight=weight)
-    return replace(found, settings=settings, teacher=agreed([mean_share(again)], contest.graph))
+    settings, share = replace(found.settings, label_weight=weight), agreed([mean_share(again)], graph)
+    rival = contest.attempt(
+        "student beside labels",
+        own.architecture,
+        settings,
+        epochs=settings.retrain_epochs,
+        teacher=share,
+        feature_index=found.feature_index,
+    )
+    y = graph.y[graph.val_mask]
+    likely, likely_before = (log_likelihood(net.share[graph.val_mask], y) for net in (rival, own))
+    better = rival.value > own.value and gains(likely, likely_before)
+    return replace(found, settings=settings, teacher=share) if better else found
 
 
 def sizes(settings: Gassip) -> list[float]:
