@@ -307,6 +307,8 @@ LARGE = {
     **{"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40},
     **{"finalists": 7, "similar": 0},
 }
+# a net that reads words has weights enough, and small steps are better for it (docs/DESIGN.md)
+LARGE_WORDS = LARGE | {"retrain_lr": 0.01, "retrain_epochs": 300, "prune_epochs": 1200}
 HUGE = LARGE | {
     **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "recipes": ("norm", "strong", "medium")},
     **{"teacher_hidden": 256, "students": 2, "prunable": ("GCNConv+APPNP5",)},
@@ -325,12 +327,13 @@ def _derived(graph: "Graph") -> dict[str, Any]:
 
     few_labels = float(graph.train_mask.float().mean()) < FEW_LABELS
     own: dict[str, Any] = {} if few_labels else {"consistency": 0.0}
-    if not (graph.has_sparse_features and is_bag(graph.x)):
+    words = graph.has_sparse_features and is_bag(graph.x)
+    if not words:
         own["similar"] = 0
     elif few_labels:
         own |= FEW_WORDS
     if graph.num_nodes >= LARGE_FROM:
-        own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE
+        own |= HUGE if graph.num_nodes >= HUGE_FROM else LARGE_WORDS if words else LARGE
         own["portfolio"] = (*own.get("portfolio", BEST["portfolio"]), "ArmaConv+ArmaConv")
     if graph.num_nodes >= HUGE_FROM:  # fewer steps, and better there (docs/DESIGN.md)
         own["portfolio"] = tuple(text.replace("Linear+APPNP10", "GCNConv+APPNP5") for text in own["portfolio"])
