@@ -169,7 +169,7 @@ def test_discard_takes_only_what_is_ours(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize(("preset", "line"), [("paper", "search 40/"), ("best", "search 46/")])
+@pytest.mark.parametrize(("preset", "line"), [("paper", "search 40/200"), ("best", "search 46/233")])
 def test_sigkill_and_resume_give_the_bits_of_an_unbroken_run(
     graph: Graph, tmp_path: Path, preset: str, line: str
 ) -> None:
