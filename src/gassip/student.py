@@ -112,7 +112,7 @@ def hearing_labels(contest: Contest, lesson: Lesson, found: Found, own: Attempt)
     y = graph.y[graph.val_mask]
     likely, likely_before = (log_likelihood(net.share[graph.val_mask], y) for net in (rival, own))
     better = rival.value > own.value and gains(likely, likely_before)
-    return replace(found, settings=settings, teacher=share) if better else found
+    return taken(found, rival, contest.kept, share) if better else found
 
 
 def sizes(settings: Gassip) -> list[float]:
