@@ -135,6 +135,10 @@ def test_preset_follows_the_size(nodes: int, layers: int, wide: bool) -> None:
     assert ("SAGEConv" in found.ops) is wide and len(found.ops) == (5 if wide else 4)
 
 
+def steps(settings: Gassip) -> tuple[float, int, int, int]:
+    return settings.retrain_lr, settings.retrain_epochs, settings.prune_epochs, settings.trial_epochs
+
+
 def words(nodes: int, labelled: float) -> Graph:
     """A ring whose nodes have one word of forty each."""
     x = sp.csr_array((np.ones(nodes), (np.arange(nodes), np.arange(nodes) % 40)))
@@ -157,9 +161,8 @@ def test_what_best_takes_from_the_graph() -> None:
     assert preset("best", mixed).similar == 0  # sparse numbers, but no words
     large = preset("best", words(30_000, 0.5))
     assert (large.similar, large.epochs, large.finalists) == (0, 40, 7)
-    assert (large.retrain_lr, large.retrain_epochs, large.prune_epochs) == (0.01, 300, 1200)  # as small graphs
-    numbers = preset("best", ring(30_000))  # fewer weights, which larger steps suit
-    assert (numbers.retrain_lr, numbers.retrain_epochs, numbers.prune_epochs) == (0.03, 150, 600)
+    assert steps(large) == steps(preset("best", words(29_999, 0.5))) == (0.01, 300, 1200, 100)
+    assert steps(preset("best", ring(30_000))) == (0.03, 150, 600, 40)  # fewer weights, which larger steps suit
     assert large.portfolio == (*preset("best", words(29_999, 0.5)).portfolio, "ArmaConv+ArmaConv")
     huge = preset("best", words(100_000, 0.5))
     assert (huge.epochs, huge.teacher_hidden, huge.prunable) == (20, 256, ("GCNConv+APPNP5",))

@@ -303,12 +303,9 @@ ALIKE_FROM = 0.2  # homophily above chance: under it an edge across classes may 
 FEW_WEIGHTS = 3000  # 12 kB: under it a smaller net is of no use to anyone
 FEW_LABELS = 0.1  # share of labelled nodes under which a net has much to learn from the others
 LARGE_FROM, HUGE_FROM = 30_000, 100_000  # nodes from which `best` takes fewer epochs, and larger steps
-LARGE = {
-    **{"epochs": 40, "retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40},
-    **{"finalists": 7, "similar": 0},
-}
-# a net that reads words has weights enough, and small steps are better for it (docs/DESIGN.md)
-LARGE_WORDS = LARGE | {"retrain_lr": 0.01, "retrain_epochs": 300, "prune_epochs": 1200}
+# a net that reads words has weights enough: its steps, and how long its recipes are tried, are those of small graphs
+LARGE_WORDS: dict[str, Any] = {"epochs": 40, "finalists": 7, "similar": 0}
+LARGE = LARGE_WORDS | {"retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40}
 HUGE = LARGE | {
     **{"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300, "recipes": ("norm", "strong", "medium")},
     **{"teacher_hidden": 256, "students": 2, "prunable": ("GCNConv+APPNP5",)},
