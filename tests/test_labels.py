@@ -28,6 +28,8 @@ from gassip.settings import Gassip, num_rows, preset
 from gassip.shrink import shrink_net
 from gassip.size import count_macs
 from gassip.space import Architecture, Net
+from gassip.student import likelier
+from gassip.teacher import Attempt
 from runs import random_net, save_run
 
 MakeGraph = Callable[..., Graph]
@@ -203,6 +205,32 @@ def test_the_contest_decides(cliques: Graph) -> None:
     assert len(heard.history) <= num_rows(heard.settings)
     assert float(heard.history[-1]["val_score"]) > 0.9
     assert retrain(cliques, heard).accuracy["test"] > 0.9
+
+
+def test_labels_are_heard_where_nodes_are_likelier_and_not_fewer_are_right_beyond_chance(cliques: Graph) -> None:
+    """Of 100 validation nodes."""
+    y = cliques.y[cliques.val_mask]
+
+    def net(right: int, sure: float) -> Attempt:
+        """Says the right class of so many validation nodes, this surely; of the others another, less surely."""
+        said = torch.where(torch.arange(100) < right, y, (y + 1) % 3)
+        height = torch.where(torch.arange(100) < right, sure, 0.36)
+        share = torch.full((300, 3), 1 / 3)
+        share[cliques.val_mask] = ((1 - height) / 2)[:, None] + F.one_hot(said, 3) * (height - (1 - height) / 2)[
+            :, None
+        ]
+        own = random_net(cliques, Architecture(ops=("Linear", "Linear"), hidden=(2,)))
+        hits = (share.argmax(1) == cliques.y)[cliques.val_mask]
+        assert int(hits.sum()) == right
+        return Attempt(
+            settings=FEW, architecture=own.architecture, net=own, first={}, value=right / 100, right=hits, share=share
+        )
+
+    unsure, sure = net(80, 0.4), net(78, 0.99)
+    assert likelier(sure, unsure, cliques)  # by 5.5 standard errors; 2 fewer right, and 2 ≤ 2 √2
+    assert not likelier(net(75, 0.99), unsure, cliques)  # by 3.4; but 5 fewer, and 5 > 2 √5
+    assert not likelier(net(82, 0.4), unsure, cliques)  # more right, hardly likelier
+    assert not likelier(unsure, sure, cliques)
 
 
 def test_labels_that_do_not_help_are_tried_and_left(cliques: Graph, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ it will see of others, o of a training node comes in training from the labels of
 
     a, w = argmin over validation nodes of mean CE(y, softmax(a z + w o)),   w ≥ 0,   for a net trained without them
 
-They are tried where validation nodes are then likelier by more than chance, and heard where the net that is trained
-beside them validates better (student.py).
+They are tried where validation nodes are then likelier by more than chance, and heard where the same is true of the net
+that is trained beside them (student.py).
 
 Shapes: N nodes, C classes.
 """

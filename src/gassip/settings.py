@@ -146,7 +146,7 @@ class Gassip:
     )
     edge_shares: tuple[float, ...] = _set((0.89,), "shares of edges kept that compete on validation")
     hear_labels: bool = _set(
-        False, "training labels, spread over the graph, count beside the net where it validates better so"
+        False, "training labels, spread over the graph, count beside the net where validation nodes are likelier so"
     )
     label_weight: float = _set(0.0, "how much they do in retraining; found by validation where they are to be heard")
 

@@ -12,7 +12,7 @@
               support      agreement · hubs: what goes are edges across classes, at nodes with many others
               similarity   cos(x_i, x_j)
               random       the control
-    labels    those of training nodes count beside it where it validates better so (labels.py)
+    labels    those of training nodes count beside it where validation nodes are likelier so (labels.py)
 
 Every choice is made by training the net that would result, taught by the teacher, and validating it; what comes first
 stays unless another is better by more than chance.
@@ -86,7 +86,7 @@ def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
 
 
 def hearing_labels(contest: Contest, lesson: Lesson, found: Found, own: Attempt) -> Found:
-    """The final net trained beside training labels, by teachers that hear them too, where it validates better so."""
+    """The final net trained beside training labels, by teachers that hear them too, where that is likelier."""
     graph = contest.graph
     weight = weight_of_labels(own.share.clamp_min(LEAST).log(), graph)
     if weight == 0:
@@ -109,10 +109,17 @@ def hearing_labels(contest: Contest, lesson: Lesson, found: Found, own: Attempt)
         teacher=share,
         feature_index=found.feature_index,
     )
+    return taken(found, rival, contest.kept, share) if likelier(rival, own, graph) else found
+
+
+def likelier(challenger: Attempt, incumbent: Attempt, graph: Graph) -> bool:
+    """Whether validation nodes are likelier by more than chance.
+
+    How many are right swings from training to training: it only must not speak against it by more than chance.
+    """
     y = graph.y[graph.val_mask]
-    likely, likely_before = (log_likelihood(net.share[graph.val_mask], y) for net in (rival, own))
-    better = rival.value > own.value and gains(likely, likely_before)
-    return taken(found, rival, contest.kept, share) if better else found
+    now, before = (log_likelihood(own.share[graph.val_mask], y) for own in (challenger, incumbent))
+    return gains(now, before) and not beats(incumbent, challenger)
 
 
 def sizes(settings: Gassip) -> list[float]:
