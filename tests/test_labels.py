@@ -216,9 +216,8 @@ def test_labels_are_heard_where_nodes_are_likelier_and_not_fewer_are_right_beyon
         said = torch.where(torch.arange(100) < right, y, (y + 1) % 3)
         height = torch.where(torch.arange(100) < right, sure, 0.36)
         share = torch.full((300, 3), 1 / 3)
-        share[cliques.val_mask] = ((1 - height) / 2)[:, None] + F.one_hot(said, 3) * (height - (1 - height) / 2)[
-            :, None
-        ]
+        other = (1 - height) / 2
+        share[cliques.val_mask] = other[:, None] + F.one_hot(said, 3) * (height - other)[:, None]
         own = random_net(cliques, Architecture(ops=("Linear", "Linear"), hidden=(2,)))
         hits = (share.argmax(1) == cliques.y)[cliques.val_mask]
         assert int(hits.sum()) == right
