@@ -1,1 +1,2 @@
-"""Speed and memory, measured as ratios of two things in one run; `python -m benchmarks` runs all."""
+"""Speed and memory, measured as ratios of two things in one run; `python -m benchmarks` runs
+all."""

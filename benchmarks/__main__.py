@@ -1,4 +1,5 @@
-"""`python -m benchmarks`: every benchmark in turn, on the datasets under $GASSIP_DATA; status 1 if a bar is missed."""
+"""`python -m benchmarks`: every benchmark in turn, on the datasets under $GASSIP_DATA; status 1 if
+a bar is missed."""
 
 from benchmarks import inference, kernels, memory, search, training
 

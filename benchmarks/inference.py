@@ -1,9 +1,11 @@
-"""Inference and its footprint: PyG as a user writes it, our own GCN-64, and what a search with a budget found.
+"""Inference and its footprint: PyG as a user writes it, our own GCN-64, and what a search with a
+budget found.
 
-Every number of a dataset and a thread count comes from one process in which the sides take turns. With one thread the
-clock is CPU time. The net is what `gassip search` finds within BUDGET; its accuracy is printed. On arxiv-standin a
-search as short as SHORT says gives the sizes, which is all that speed depends on, with an accuracy below its best.
-`python -m benchmarks.inference [dataset ...]`.
+Every number of a dataset and a thread count comes from one process in which the sides take turns.
+With one thread the clock is CPU time. The net is what `gassip search` finds within BUDGET; its
+accuracy is printed. On arxiv-standin a search as short as SHORT says gives the sizes, which is all
+that speed depends on, with an accuracy below its best. `python -m benchmarks.inference [dataset
+...]`.
 """
 
 import dataclasses
@@ -48,23 +50,53 @@ def main() -> bool:
 def say(title: str, value: float, bar: float, *, least: bool) -> bool:
     """One line, and whether the bar is met."""
     met = value >= bar if least else value <= bar
-    print(f"{'ok  ' if met else 'MISS'}  {title}: {value:.3g} (bar {'≥' if least else '≤'} {bar:g})", flush=True)
+    print(
+        f"{'ok  ' if met else 'MISS'}  {title}: {value:.3g} (bar {'≥' if least else '≤'} {bar:g})",
+        flush=True,
+    )
     return met
 
 
 def search(name: str, folder: Path) -> None:
     """A run within BUDGET, and its ONNX file."""
-    command = ["search", "--dataset", name, "--max-params", BUDGET[0], "--max-macs", BUDGET[1], "--out", str(folder)]
+    command = [
+        "search",
+        "--dataset",
+        name,
+        "--max-params",
+        BUDGET[0],
+        "--max-macs",
+        BUDGET[1],
+        "--out",
+        str(folder),
+    ]
     command += ["--threads", "1", "--quiet", "--json"]
     if name in SHORT:
         epochs, retrain = (str(own) for own in SHORT[name])
-        command += ["--preset", "paper", "--epochs", epochs, "--warmup-epochs", "0", "--retrain-epochs", retrain]
+        command += [
+            "--preset",
+            "paper",
+            "--epochs",
+            epochs,
+            "--warmup-epochs",
+            "0",
+            "--retrain-epochs",
+            retrain,
+        ]
     meta = json.loads(gassip(*command))
     print(f"\n{name}: {' ‖ '.join(meta['architecture'])}, hidden {meta['net']['hidden']}", end="")
-    print(f", weights {meta['weights_kept']:,}, edges {meta['edges_kept']:,} of {meta['edges_total']:,}")
+    print(
+        f", weights {meta['weights_kept']:,}, edges {meta['edges_kept']:,} of {meta['edges_total']:,}"
+    )
     print(f"  budget: weights {BUDGET[0]}, multiply-adds {BUDGET[1]} of GCN-64", end="")
-    print(f"; test accuracy {meta['accuracy']['test']:.4f}, search {meta['seconds']['search']:.0f} s")
-    print(gassip("export", str(folder), "--format", "onnx", "--out", str(folder) + ".onnx"), end="", flush=True)
+    print(
+        f"; test accuracy {meta['accuracy']['test']:.4f}, search {meta['seconds']['search']:.0f} s"
+    )
+    print(
+        gassip("export", str(folder), "--format", "onnx", "--out", str(folder) + ".onnx"),
+        end="",
+        flush=True,
+    )
 
 
 def gassip(*command: str) -> str:
@@ -79,7 +111,9 @@ def child(what: str, *arguments: str, threads: int = 1) -> dict[str, Any]:
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     env = os.environ | dict.fromkeys(names, str(threads))
     code = f"import sys; from benchmarks import inference; inference.answer(inference.{what}, sys.argv[1:])"
-    run = subprocess.run([sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True
+    )
     if run.returncode:
         raise RuntimeError(run.stderr)
     return json.loads(run.stdout.splitlines()[-1])  # type: ignore[no-any-return]
@@ -108,17 +142,18 @@ def latency(name: str, folder: str) -> dict[str, Any]:
 
 
 def sides(name: str, folder: str) -> tuple[Sides, Sides]:
-    """What is timed; a side without a field of its own answers each query by a full pass, of which a few are timed."""
+    """What is timed; a side without a field of its own answers each query by a full pass, of which
+    a few are timed."""
     import numpy as np
     import onnxruntime
     import torch
 
-    from gassip import runtime
-    from gassip.artefact import open_run
-    from gassip.budget import gcn64, in_runtime
-    from gassip.data import load
-    from gassip.export import onnx_inputs
-    from gassip.ops import MaskedGraph
+    from gassip.budget.fit import gcn64, in_runtime
+    from gassip.deploy import runtime
+    from gassip.deploy.export import onnx_inputs
+    from gassip.graph.datasets import load
+    from gassip.nn.propagate import MaskedGraph
+    from gassip.runs.write import open_run
 
     graph, run, model = (
         load(name),
@@ -134,7 +169,9 @@ def sides(name: str, folder: str) -> tuple[Sides, Sides]:
         kept.edge_weight = run.edge_weight
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(folder + ".onnx", options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        folder + ".onnx", options, providers=["CPUExecutionProvider"]
+    )
     feeds = onnx_inputs(model, model.stored, False)
     full: Sides = {
         "PyG GCN-64": lambda: gcn(data.x, data.edge_index),
@@ -161,18 +198,25 @@ FEW = 4  # queries timed of a side that is slow at them
 
 
 def around(net: Any, data: Any, nodes: Any, hops: int) -> None:
-    """A node's neighbourhood, then the net on it; GCN needs a hop more, for the degrees of the outermost nodes."""
+    """A node's neighbourhood, then the net on it; GCN needs a hop more, for the degrees of the
+    outermost nodes."""
     import torch
     from torch_geometric.utils import k_hop_subgraph
 
     for node in nodes[:FEW].tolist():
-        part, edges, _, _ = k_hop_subgraph(node, hops, data.edge_index, relabel_nodes=True, num_nodes=data.num_nodes)
+        part, edges, _, _ = k_hop_subgraph(
+            node, hops, data.edge_index, relabel_nodes=True, num_nodes=data.num_nodes
+        )
         net(data.x.index_select(0, torch.as_tensor(part)), edges)
 
 
 def scaled(queries: dict[str, float]) -> dict[str, float]:
-    """Seconds of 100 queries from what was timed: some by subgraph, one full pass, or all of them."""
-    times = dict.fromkeys(queries, float(QUERIES)) | {"PyG GCN-64": QUERIES / FEW, "PyG GAT-64": QUERIES / FEW}
+    """Seconds of 100 queries from what was timed: some by subgraph, one full pass, or all of
+    them."""
+    times = dict.fromkeys(queries, float(QUERIES)) | {
+        "PyG GCN-64": QUERIES / FEW,
+        "PyG GAT-64": QUERIES / FEW,
+    }
     times |= {"our GCN-64, runtime": 1.0, "shrunk, runtime": 1.0}
     return {title: span * times[title] for title, span in queries.items()}
 
@@ -212,7 +256,14 @@ def latency_bars(name: str, threads: int, found: dict[str, Any]) -> list[bool]:
         bar = FASTER_THAN_PYG[name]
         met.append(say(title + "PyG GCN-64 / runtime", full["PyG GCN-64"] / ours, bar, least=True))
     for where in ("torch", "runtime"):
-        met.append(say(f"{title}our GCN-64 in {where} / runtime", full[f"our GCN-64, {where}"] / ours, 1.5, least=True))
+        met.append(
+            say(
+                f"{title}our GCN-64 in {where} / runtime",
+                full[f"our GCN-64, {where}"] / ours,
+                1.5,
+                least=True,
+            )
+        )
     return met
 
 
@@ -224,9 +275,9 @@ def training(name: str, folder: str) -> dict[str, Any]:
     import torch
     from torch.nn import functional as F
 
-    from gassip.artefact import open_run
-    from gassip.data import load
-    from gassip.retrain import found_net, sparser, train
+    from gassip.graph.datasets import load
+    from gassip.runs.write import open_run
+    from gassip.train.trainer import found_net, sparser, train
 
     torch.set_num_threads(1)
     graph, found, epochs = load(name), open_run(folder).found, TRAINING[name][1]
@@ -241,11 +292,15 @@ def training(name: str, folder: str) -> dict[str, Any]:
         for _ in range(epochs):
             net.train()
             optimizer.zero_grad()
-            F.cross_entropy(net(data.x, data.edge_index)[data.train_mask], data.y[data.train_mask]).backward()
+            F.cross_entropy(
+                net(data.x, data.edge_index)[data.train_mask], data.y[data.train_mask]
+            ).backward()
             optimizer.step()
             net.eval()
             with torch.no_grad():
-                (net(data.x, data.edge_index)[data.val_mask].argmax(1) == data.y[data.val_mask]).float().mean()
+                (
+                    net(data.x, data.edge_index)[data.val_mask].argmax(1) == data.y[data.val_mask]
+                ).float().mean()
 
     spans: dict[str, list[float]] = {"ours": [], "pyg": []}
     for _ in range(3):
@@ -292,7 +347,7 @@ with np.load(sys.argv[2]) as arrays:
 RUNTIME = """
 import sys, time
 before = time.process_time()
-from gassip.runtime import load
+from gassip.deploy.runtime import load
 spent = time.process_time() - before
 import json
 load(sys.argv[1]).predict()
@@ -309,20 +364,36 @@ def footprint_bars(folder: Path) -> list[bool]:
     """Cora: import and peak resident memory of a prediction, bytes on disk."""
     import numpy as np
 
-    from gassip.data import load
+    from gassip.graph.datasets import load
 
     data = load("cora").to_data()
     np.savez(folder.with_suffix(".npz"), x=data.x.numpy(), edge_index=data.edge_index.numpy())
     sides = {"torch + PyG": TORCH, "onnxruntime": ONNX, "runtime": RUNTIME}
     found: dict[str, dict[str, float]] = {}
     for title, code in sides.items():
-        command = [sys.executable, "-W", "ignore", "-c", code + PRINT, str(folder), str(folder.with_suffix(".npz"))]
-        runs = [json.loads(subprocess.check_output(command, text=True).splitlines()[-1]) for _ in range(7)]
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            code + PRINT,
+            str(folder),
+            str(folder.with_suffix(".npz")),
+        ]
+        runs = [
+            json.loads(subprocess.check_output(command, text=True).splitlines()[-1])
+            for _ in range(7)
+        ]
         found[title] = {what: median(run[what] for run in runs) for what in ("seconds", "MiB")}
-        print(f"cora, {title}: import {found[title]['seconds']:.3f} s, resident {found[title]['MiB']:.0f} MiB")
+        print(
+            f"cora, {title}: import {found[title]['seconds']:.3f} s, resident {found[title]['MiB']:.0f} MiB"
+        )
     met = [
         say(
-            "resident, runtime / torch + PyG", found["runtime"]["MiB"] / found["torch + PyG"]["MiB"], 0.25, least=False
+            "resident, runtime / torch + PyG",
+            found["runtime"]["MiB"] / found["torch + PyG"]["MiB"],
+            0.25,
+            least=False,
         ),
         say("import of the runtime, s", found["runtime"]["seconds"], 0.3, least=False),
     ]
@@ -331,7 +402,7 @@ def footprint_bars(folder: Path) -> list[bool]:
 
 def bytes_bar(folder: Path) -> bool:
     """model.safetensors of the run and of its exports, against GCN-64's state dict."""
-    from gassip.export import to_runtime
+    from gassip.deploy.export import to_runtime
 
     whole = 4 * (1433 * 64 + 64 + 64 * 7 + 7)
     sizes = {"run": (folder / "model.safetensors").stat().st_size}
@@ -342,8 +413,12 @@ def bytes_bar(folder: Path) -> bool:
         others = {file: meta["bytes"][file] for file in ("graph.safetensors", "inputs.safetensors")}
         print(f"cora, {precision}: model {sizes[precision]:,} bytes, {meta['agreement']}")
     onnx = folder.with_suffix(".onnx").stat().st_size
-    print(f"cora, bytes: GCN-64 {whole:,}, run {sizes['run']:,}, ONNX with the graph {onnx:,}, {others}")
-    return say("model of the run / GCN-64's state dict, bytes", sizes["run"] / whole, 0.3, least=False)
+    print(
+        f"cora, bytes: GCN-64 {whole:,}, run {sizes['run']:,}, ONNX with the graph {onnx:,}, {others}"
+    )
+    return say(
+        "model of the run / GCN-64's state dict, bytes", sizes["run"] / whole, 0.3, least=False
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""A·H with gradients to H and to the edge weights, against PyG's gather and scatter; X·W as CSR against dense."""
+"""A·H with gradients to H and to the edge weights, against PyG's gather and scatter; X·W as CSR
+against dense."""
 
 from collections.abc import Callable
 
@@ -7,8 +8,8 @@ from torch import Tensor
 from torch_geometric.nn import GraphConv
 
 from benchmarks.timing import alternate, report
-from gassip.data import load
-from gassip.sparse import Csr, multiply
+from gassip.graph.csr import Csr, multiply
+from gassip.graph.datasets import load
 
 WIDTH = 64
 
@@ -28,21 +29,37 @@ def main() -> bool:
         spans = alternate(
             {
                 "ours": backward(lambda: multiply(graph.adjacency, h, weight)),  # noqa: B023
-                "pyg": backward(lambda: scatter.propagate(graph.edge_index, x=(h, h), edge_weight=weight, size=None)),  # noqa: B023
+                "pyg": backward(
+                    lambda index=graph.edge_index, h=h, weight=weight, scatter=scatter: (
+                        scatter.propagate(index, x=(h, h), edge_weight=weight, size=None)
+                    )
+                ),
             },
             repeats=9 if name == "physics" else 41,
         )
         ratio = spans["pyg"] / spans["ours"]
-        met.append(report(f"{name}: scatter / CSR, A·H both gradients", ratio, 2.0, higher_is_better=True))
+        met.append(
+            report(f"{name}: scatter / CSR, A·H both gradients", ratio, 2.0, higher_is_better=True)
+        )
         if name != "physics":  # dense X of Physics is 1.2 GB
             assert isinstance(graph.x, Csr)
             dense = torch.from_numpy(graph.x.to_scipy().toarray())
             w = torch.randn(graph.num_features, WIDTH, requires_grad=True)
             spans = alternate(
-                {"ours": backward(lambda: multiply(graph.x, w)), "dense": backward(lambda: dense @ w)},  # type: ignore[arg-type]  # noqa: B023
+                {
+                    "ours": backward(lambda: multiply(graph.x, w)),  # noqa: B023
+                    "dense": backward(lambda: dense @ w),  # noqa: B023
+                },  # type: ignore[arg-type]
                 repeats=21,
             )
-            met.append(report(f"{name}: dense / CSR, X·W", spans["dense"] / spans["ours"], 8.0, higher_is_better=True))
+            met.append(
+                report(
+                    f"{name}: dense / CSR, X·W",
+                    spans["dense"] / spans["ours"],
+                    8.0,
+                    higher_is_better=True,
+                )
+            )
     return all(met)
 
 

@@ -9,8 +9,8 @@ from benchmarks.timing import report
 
 CHILD = """
 import resource
-from gassip.data import load
-from gassip.search import search
+from gassip.graph.datasets import load
+from gassip.paper.loop import search
 from gassip.settings import preset
 graph = load("physics")
 search(graph, preset("paper", graph, {"epochs": 15}))

@@ -1,6 +1,8 @@
-"""The same supernet as a PyG user would write it: PyG's layers, dense X, the same three steps per epoch.
+"""The same supernet as a PyG user would write it: PyG's layers, dense X, the same three steps per
+epoch.
 
-PyG's SAGEConv and GATConv take no edge weight; GraphConv(mean) and GATConv(edge_dim=1) do the same amount of work.
+PyG's SAGEConv and GATConv take no edge weight; GraphConv(mean) and GATConv(edge_dim=1) do the same
+amount of work.
 """
 
 import torch
@@ -9,10 +11,10 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GraphConv
 
-from gassip import curriculum
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
+from gassip.paper import curriculum
+from gassip.paper.supernet import Path, top_paths
 from gassip.settings import Gassip
-from gassip.supernet import Path, top_paths
 
 
 class Dense(nn.Linear):
@@ -52,7 +54,14 @@ class PygSearch:
         self.layers = nn.ModuleList([layer(hidden), layer(last)])
         self.alpha = nn.Parameter(1e-3 * torch.randn(2, 5))
         self.scores = [
-            [{k: nn.Parameter(torch.randn_like(p)) for k, p in op.named_parameters() if p.dim() > 1} for op in ops]
+            [
+                {
+                    k: nn.Parameter(torch.randn_like(p))
+                    for k, p in op.named_parameters()
+                    if p.dim() > 1
+                }
+                for op in ops
+            ]
             for ops in self.layers
         ]
         flat = [p for ops in self.scores for op in ops for p in op.values()]
@@ -75,7 +84,10 @@ class PygSearch:
 
     def operation(self, l: int, k: int, h: Tensor, edge_weight: Tensor) -> Tensor:
         op, scores = self.layers[l][k], self.scores[l][k]  # type: ignore[index]
-        masked = {name: p * torch.sigmoid(scores[name]) if name in scores else p for name, p in op.named_parameters()}
+        masked = {
+            name: p * torch.sigmoid(scores[name]) if name in scores else p
+            for name, p in op.named_parameters()
+        }
         return functional_call(op, masked, (h, self.edge_index, edge_weight))  # type: ignore[no-any-return]
 
     def edge_mask(self) -> Tensor:
@@ -97,13 +109,17 @@ class PygSearch:
     def structure_step(self) -> None:
         graph, settings = self.graph, self.settings
         pseudo_label = curriculum.pseudo_labels(self.logits, graph.y, graph.train_mask)
-        difficulty = curriculum.node_view_difficulty(graph, self.logits, pseudo_label, settings.lambda1)
+        difficulty = curriculum.node_view_difficulty(
+            graph, self.logits, pseudo_label, settings.lambda1
+        )
         node_weight = curriculum.node_weights(graph, difficulty)
         gradients = []
         for path in top_paths(self.alpha, settings.num_archs):
             mask = self.edge_mask()
             logits = self.run(mask, path, 0.0)
-            loss = curriculum.structure_loss(logits, pseudo_label, node_weight, graph.train_mask, mask, settings.beta)
+            loss = curriculum.structure_loss(
+                logits, pseudo_label, node_weight, graph.train_mask, mask, settings.beta
+            )
             gradients.append(torch.autograd.grad(loss, (self.edge_score, self.threshold)))
         stacked = torch.stack([g for g, _ in gradients])
         update, _ = curriculum.score_update(stacked, settings.update_rule, 5.0, 1e-8, True)

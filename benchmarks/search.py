@@ -1,4 +1,5 @@
-"""One search epoch against the same supernet on PyG's layers with dense X; the whole search against our own DARTS."""
+"""One search epoch against the same supernet on PyG's layers with dense X; the whole search against
+our own DARTS."""
 
 from collections.abc import Callable
 
@@ -6,9 +7,9 @@ import torch
 
 from benchmarks.pyg_supernet import PygSearch
 from benchmarks.timing import alternate, report
-from gassip.data import load
-from gassip.graph import Graph
-from gassip.search import State, epoch
+from gassip.graph.datasets import load
+from gassip.graph.graph import Graph
+from gassip.paper.loop import State, epoch
 from gassip.settings import Gassip, preset
 
 BARS = {"cora": 8.0, "citeseer": 12.0}
@@ -32,7 +33,15 @@ def main() -> bool:
         spans = alternate(sides, repeats=21)
         detail = ", ".join(f"{side} {1e3 * span:.1f} ms" for side, span in spans.items())
         speed, cost = spans["pyg"] / spans["ours"], spans["ours"] / spans["darts"]
-        met.append(report(f"{name}: PyG / ours, one epoch", speed, bar, higher_is_better=True, detail=f"; {detail}"))
+        met.append(
+            report(
+                f"{name}: PyG / ours, one epoch",
+                speed,
+                bar,
+                higher_is_better=True,
+                detail=f"; {detail}",
+            )
+        )
         met.append(report(f"{name}: ours / DARTS, one epoch", cost, 1.8, higher_is_better=False))
     return all(met)
 

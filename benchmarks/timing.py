@@ -1,6 +1,7 @@
 """Medians of alternating runs: what disturbs the machine disturbs both sides.
 
-With one thread the clock is the process's CPU time, so that other processes do not count; else it is the wall's.
+With one thread the clock is the process's CPU time, so that other processes do not count; else it
+is the wall's.
 """
 
 import statistics
@@ -10,7 +11,9 @@ from collections.abc import Callable
 import torch
 
 
-def alternate(sides: dict[str, Callable[[], object]], *, repeats: int, warmup: int = 3) -> dict[str, float]:
+def alternate(
+    sides: dict[str, Callable[[], object]], *, repeats: int, warmup: int = 3
+) -> dict[str, float]:
     """Median seconds of each side, one call of every side in turn, `repeats` times."""
     for _ in range(warmup):
         for run in sides.values():
@@ -25,10 +28,15 @@ def alternate(sides: dict[str, Callable[[], object]], *, repeats: int, warmup: i
     return {name: statistics.median(span) for name, span in spans.items()}
 
 
-def report(title: str, ratio: float, bar: float, *, higher_is_better: bool, detail: str = "") -> bool:
+def report(
+    title: str, ratio: float, bar: float, *, higher_is_better: bool, detail: str = ""
+) -> bool:
     """Print one line and say whether the bar is met."""
     met = ratio >= bar if higher_is_better else ratio <= bar
     sign = "≥" if higher_is_better else "≤"
     threads = f"{torch.get_num_threads()} thread(s)"
-    print(f"{'ok  ' if met else 'MISS'}  {title}: {ratio:.2f} (bar {sign} {bar:g}), {threads}{detail}", flush=True)
+    print(
+        f"{'ok  ' if met else 'MISS'}  {title}: {ratio:.2f} (bar {sign} {bar:g}), {threads}{detail}",
+        flush=True,
+    )
     return met

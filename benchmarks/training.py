@@ -1,4 +1,5 @@
-"""Training: R seeds at once against R single runs; `gcn` and `gat` against PyG's own layers with dense X."""
+"""Training: R seeds at once against R single runs; `gcn` and `gat` against PyG's own layers with
+dense X."""
 
 from collections.abc import Callable
 
@@ -10,14 +11,19 @@ from torch_geometric.nn import GATConv, GCNConv
 from benchmarks.timing import alternate, report
 from gassip.baselines.gat import Gat
 from gassip.baselines.gcn import Gcn
-from gassip.batched import solve_many
-from gassip.data import load
-from gassip.graph import Graph
-from gassip.retrain import solve, train
-from gassip.space import Model
+from gassip.graph.datasets import load
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model
+from gassip.train.batched import solve_many
+from gassip.train.trainer import solve, train
 
 COPIES = 10
-EPOCHS = {"cora": 10, "citeseer": 10, "pubmed": 5, "physics": 2}  # per-epoch cost does not depend on their number
+EPOCHS = {
+    "cora": 10,
+    "citeseer": 10,
+    "pubmed": 5,
+    "physics": 2,
+}  # per-epoch cost does not depend on their number
 EPOCHS |= {"actor": 5, "photo": 5, "coauthor-cs": 2, "debian-packages": 2, "arxiv-standin": 1}
 GCN_BARS = dict.fromkeys(EPOCHS, 1.0) | {"cora": 4.0, "citeseer": 4.0}
 
@@ -29,10 +35,14 @@ class Pyg(nn.Module):
         super().__init__()
         features, classes = graph.num_features, graph.num_classes
         if kind == "gcn":
-            self.layers = nn.ModuleList([GCNConv(features, 64, cached=True), GCNConv(64, classes, cached=True)])
+            self.layers = nn.ModuleList(
+                [GCNConv(features, 64, cached=True), GCNConv(64, classes, cached=True)]
+            )
         else:
             first = GATConv(features, 8, heads=8, dropout=0.6)
-            self.layers = nn.ModuleList([first, GATConv(64, classes, heads=1, concat=False, dropout=0.6)])
+            self.layers = nn.ModuleList(
+                [first, GATConv(64, classes, heads=1, concat=False, dropout=0.6)]
+            )
         self.activation = F.relu if kind == "gcn" else F.elu
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -72,7 +82,9 @@ def many_seeds(name: str) -> bool:
     spans = alternate(
         {
             "single": lambda: solve(graph, lambda: method.net(graph), seed=0, **options),  # type: ignore[arg-type]
-            "many": lambda: solve_many(graph, lambda: method.net(graph), seeds=range(COPIES), **options),  # type: ignore[arg-type]
+            "many": lambda: solve_many(
+                graph, lambda: method.net(graph), seeds=range(COPIES), **options
+            ),  # type: ignore[arg-type]
         },
         repeats=7,
         warmup=0,
@@ -91,12 +103,25 @@ def against_pyg(name: str) -> list[bool]:
         ("gcn", lambda: gcn.net(graph), GCN_BARS[name]),
         ("gat", lambda: gat.model(graph), 1.0),
     ):
-        sides = {"ours": our_training(graph, build, epochs), "pyg": pyg_training(graph, kind, epochs)}
+        sides = {
+            "ours": our_training(graph, build, epochs),
+            "pyg": pyg_training(graph, kind, epochs),
+        }
         once = EPOCHS[name] <= 2  # seconds per epoch: repeated enough
         spans = alternate(sides, repeats=1 if once else 3, warmup=0 if once else 1)
-        detail = ", ".join(f"{side} {1e3 * span / epochs:.1f} ms per epoch" for side, span in spans.items())
+        detail = ", ".join(
+            f"{side} {1e3 * span / epochs:.1f} ms per epoch" for side, span in spans.items()
+        )
         ratio = spans["pyg"] / spans["ours"]
-        met.append(report(f"{name}: PyG / ours, {kind}", ratio, bar, higher_is_better=True, detail=f"; {detail}"))
+        met.append(
+            report(
+                f"{name}: PyG / ours, {kind}",
+                ratio,
+                bar,
+                higher_is_better=True,
+                detail=f"; {detail}",
+            )
+        )
     return met
 
 

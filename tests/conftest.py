@@ -10,16 +10,20 @@ import pytest
 import torch
 from scipy import sparse as sp
 
-with warnings.catch_warnings():  # importing PyG calls torch.jit.script, which torch deprecates; ours are errors
+with (
+    warnings.catch_warnings()
+):  # importing PyG calls torch.jit.script, which torch deprecates; ours are errors
     warnings.simplefilter("ignore", DeprecationWarning)
     import torch_geometric.nn  # noqa: F401
 
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 
 torch.set_num_threads(1)  # the graphs are small: more threads only wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # and so in the processes that tests start
 
-hypothesis.settings.register_profile("gassip", deadline=None, max_examples=20, derandomize=True, database=None)
+hypothesis.settings.register_profile(
+    "gassip", deadline=None, max_examples=20, derandomize=True, database=None
+)
 hypothesis.settings.load_profile("gassip")
 
 
@@ -35,7 +39,8 @@ def random_graph(
     weighted: bool = False,
     sparse: bool = False,
 ) -> Graph:
-    """A random graph whose last `isolated` nodes have no edges; the self-loops drawn are dropped by `Graph.build`.
+    """A random graph whose last `isolated` nodes have no edges; the self-loops drawn are dropped by
+    `Graph.build`.
 
     Node i has class i mod C; every third block of C nodes is for training, validation and test.
     """

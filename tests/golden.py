@@ -3,8 +3,9 @@
     python -m tests.golden           compare with tests/golden.json
     python -m tests.golden --write   write it anew, after a change of numbers on purpose
 
-Presets `paper` and `best`, three small graphs (words, one-way edges, dense features that edges mislead), with and without a
-budget. Bits follow from the machine's vector instructions and from library versions too, so both are in the file.
+Presets `paper` and `best`, three small graphs (words, one-way edges, dense features that edges
+mislead), with and without a budget. Bits follow from the machine's vector instructions and from
+library versions too, so both are in the file.
 """
 
 import hashlib
@@ -20,11 +21,11 @@ import torch
 from scipy import sparse as sp
 from torch import Tensor
 
-from gassip.budget import Budget
-from gassip.graph import Graph
-from gassip.retrain import Found, Solution
-from gassip.rivals import retrain_best, search_within
+from gassip.budget.candidates import retrain_best, search_within
+from gassip.budget.fit import Budget
+from gassip.graph.graph import Graph
 from gassip.settings import preset
+from gassip.train.trainer import Found, Solution
 
 FILE = Path(__file__).parent / "golden.json"
 SHORT: dict[str, Any] = {"hidden": 8, "epochs": 6, "warmup_epochs": 3, "retrain_epochs": 12}
@@ -36,7 +37,9 @@ BUDGETS: dict[str, dict[str, Any]] = {
 }
 
 
-def blocks(nodes: int, classes: int, degree: int, within: float, rng: np.random.Generator) -> tuple[Any, Any]:
+def blocks(
+    nodes: int, classes: int, degree: int, within: float, rng: np.random.Generator
+) -> tuple[Any, Any]:
     """Labels, and edges of which a share `within` joins nodes of one class."""
     y = np.arange(nodes) % classes
     source = rng.integers(0, nodes, degree * nodes)
@@ -54,12 +57,17 @@ def words() -> Graph:
     """A bag of words, few labels, edges both ways."""
     rng = np.random.default_rng(1)
     y, edges = blocks(300, 4, 3, 0.8, rng)
-    x = (rng.random((300, 80)) < np.where(np.arange(80) % 4 == y[:, None], 0.12, 0.03)).astype(np.float32)
-    return Graph.build(sp.csr_array(x), edges, y, masks=masks(300, 0.09, rng), undirected=True, name="words")
+    x = (rng.random((300, 80)) < np.where(np.arange(80) % 4 == y[:, None], 0.12, 0.03)).astype(
+        np.float32
+    )
+    return Graph.build(
+        sp.csr_array(x), edges, y, masks=masks(300, 0.09, rng), undirected=True, name="words"
+    )
 
 
 def one_way() -> Graph:
-    """Dense, faint features; one-way edges; many labels, so that these tell something beside the net."""
+    """Dense, faint features; one-way edges; many labels, so that these tell something beside the
+    net."""
     rng = np.random.default_rng(2)
     y, edges = blocks(600, 3, 2, 0.7, rng)
     x = rng.normal(0, 2.0, (600, 10)) + np.eye(3, 10)[y]
@@ -74,12 +82,22 @@ def misleading() -> Graph:
     weight = rng.uniform(0.5, 2.0, edges.shape[1])
     given = masks(400, 0.4, rng)
     return Graph.build(
-        x.astype(np.float32), edges, y, masks=given, undirected=True, edge_weight=weight, name="misleading"
+        x.astype(np.float32),
+        edges,
+        y,
+        masks=given,
+        undirected=True,
+        edge_weight=weight,
+        name="misleading",
     )
 
 
 GRAPHS = {"words": words, "one-way": one_way, "misleading": misleading}
-OWN: dict[str, dict[str, Any]] = {"words": {"prune_epochs": 150, "retrain_epochs": 8, "size_share": 0.06, "teacher_hidden": 64}, "one-way": {"size_share": 1.0, "heads": 2}, "misleading": {"layers": 3}}
+OWN: dict[str, dict[str, Any]] = {
+    "words": {"prune_epochs": 150, "retrain_epochs": 8, "size_share": 0.06, "teacher_hidden": 64},
+    "one-way": {"size_share": 1.0, "heads": 2},
+    "misleading": {"layers": 3},
+}
 
 
 def solve(name: str, graph: str, budget: str) -> tuple[Graph, Found, Solution]:
@@ -95,7 +113,9 @@ def digest(value: Tensor | None) -> str:
         return "none"
     plain = value.detach().cpu().contiguous()
     head = f"{plain.dtype} {tuple(plain.shape)} ".encode()
-    return hashlib.sha256(head + plain.view(-1).view(torch.uint8).numpy().tobytes()).hexdigest()[:16]
+    return hashlib.sha256(head + plain.view(-1).view(torch.uint8).numpy().tobytes()).hexdigest()[
+        :16
+    ]
 
 
 def bits(found: Found, solution: Solution) -> dict[str, str]:
@@ -107,7 +127,9 @@ def bits(found: Found, solution: Solution) -> dict[str, str]:
     named |= {f"net.{k}": v for k, v in solution.model.state_dict().items()}
     named |= {"edge_index": solution.graph.edge_index, "edge_weight": solution.graph.edge_weight}
     out = {name: digest(value) for name, value in named.items()}
-    out["architecture"] = f"{found.architecture} {found.architecture.hidden} {found.architecture.heads}"
+    out["architecture"] = (
+        f"{found.architecture} {found.architecture.hidden} {found.architecture.heads}"
+    )
     out["scores"] = json.dumps(solution.scores, sort_keys=True)
     out["best_epoch"] = str(solution.best_epoch)
     out["rows"] = str(len(found.history))
@@ -116,16 +138,29 @@ def bits(found: Found, solution: Solution) -> dict[str, str]:
 
 def circumstances() -> dict[str, str]:
     """What bits follow from besides the code."""
-    versions = {"torch": str(torch.__version__), "numpy": np.__version__, "scipy": scipy.__version__}
+    versions = {
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
     return versions | {"cpu": torch.backends.cpu.get_cpu_capability()}
 
 
 def cases() -> list[tuple[str, str, str]]:
-    return [(name, graph, budget) for name in ("paper", "best") for graph in GRAPHS for budget in BUDGETS]
+    return [
+        (name, graph, budget)
+        for name in ("paper", "best")
+        for graph in GRAPHS
+        for budget in BUDGETS
+    ]
 
 
 def differences(expected: Mapping[str, str], given: Mapping[str, str]) -> list[str]:
-    return [name for name in sorted(expected.keys() | given.keys()) if expected.get(name) != given.get(name)]
+    return [
+        name
+        for name in sorted(expected.keys() | given.keys())
+        if expected.get(name) != given.get(name)
+    ]
 
 
 def main() -> int:
@@ -139,7 +174,11 @@ def main() -> int:
         FILE.write_text(json.dumps({"on": circumstances(), "bits": all_bits}, indent=1) + "\n")
         return 0
     stored = json.loads(FILE.read_text())["bits"]
-    wrong = {case: differences(stored[case], own) for case, own in all_bits.items() if stored[case] != own}
+    wrong = {
+        case: differences(stored[case], own)
+        for case, own in all_bits.items()
+        if stored[case] != own
+    }
     print("equal" if not wrong else json.dumps(wrong, indent=1))
     return int(bool(wrong))
 

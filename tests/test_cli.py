@@ -16,16 +16,29 @@ import torch
 from torch_geometric.data import Data
 
 import gassip
-from gassip import artefact, checkpoint, cli, metrics
-from gassip.budget import gcn64
+from gassip import cli, metrics
+from gassip.budget.fit import gcn64
 from gassip.cli import main
 from gassip.commands import common, evaluate
 from gassip.commands.search import gcn64_params
-from gassip.graph import Graph
-from gassip.retrain import Found
+from gassip.graph.graph import Graph
+from gassip.runs import checkpoint
+from gassip.runs import write as artefact
 from gassip.settings import Gassip
+from gassip.train.trainer import Found
 
-QUICK = ["--preset", "paper", "--epochs", "5", "--warmup-epochs", "2", "--retrain-epochs", "3", "--hidden", "8"]
+QUICK = [
+    "--preset",
+    "paper",
+    "--epochs",
+    "5",
+    "--warmup-epochs",
+    "2",
+    "--retrain-epochs",
+    "3",
+    "--hidden",
+    "8",
+]
 Arrays = dict[str, np.ndarray]
 
 
@@ -49,7 +62,16 @@ def ready(arrays: Arrays, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with graph.npz and a run of it, made once."""
     folder = tmp_path_factory.mktemp("ready")
     np.savez(folder / "graph.npz", **arrays)  # type: ignore[arg-type]
-    made = ["search", "--data", str(folder / "graph.npz"), "--out", str(folder / "run"), "--quiet", "--json", *QUICK]
+    made = [
+        "search",
+        "--data",
+        str(folder / "graph.npz"),
+        "--out",
+        str(folder / "run"),
+        "--quiet",
+        "--json",
+        *QUICK,
+    ]
     assert main([*made, "--edge-rule", "budget", "--edge-share", "0.5"]) == 0
     return folder
 
@@ -77,22 +99,41 @@ def refused(capsys: pytest.CaptureFixture[str], arguments: list[str], *parts: st
 # search
 
 
-def test_search_ends_with_a_summary_and_the_folder(arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_ends_with_a_summary_and_the_folder(
+    arrays: Arrays, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_npz(arrays, train_mask=None, val_mask=None, test_mask=None)
     assert main(["search", "--data", "graph.npz", *QUICK]) == 0
     out, err = capsys.readouterr()
-    for part in ("architecture", "accuracy", "macro-f1", "roc-auc", "weights kept", "edges kept", "seconds"):
+    for part in (
+        "architecture",
+        "accuracy",
+        "macro-f1",
+        "roc-auc",
+        "weights kept",
+        "edges kept",
+        "seconds",
+    ):
         assert part in out
     assert "no masks given" in out and "written to runs/graph-paper-seed0" in out
     assert "gassip evaluate runs/graph-paper-seed0" in out and "gassip predict" in out
     assert "search 5/5" in err and "entropy" in err and "retrain 3/3" in err
     assert sorted(os.listdir("runs")) == ["graph-paper-seed0"]
-    assert set(os.listdir("runs/graph-paper-seed0")) == {"meta.json", "inputs.safetensors", *artefact.FILES}
+    assert set(os.listdir("runs/graph-paper-seed0")) == {
+        "meta.json",
+        "inputs.safetensors",
+        *artefact.FILES,
+    }
 
 
-def test_json_is_the_meta_and_nothing_else(arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_meta_and_nothing_else(
+    arrays: Arrays, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_npz(arrays)
-    assert main(["search", "--data", "graph.npz", "--out", "run", "--seed", "4", "--json", *QUICK]) == 0
+    assert (
+        main(["search", "--data", "graph.npz", "--out", "run", "--seed", "4", "--json", *QUICK])
+        == 0
+    )
     meta = json.loads(capsys.readouterr().out)
     assert meta == json.loads(Path("run/meta.json").read_text())
     assert (
@@ -121,11 +162,21 @@ def test_on_a_terminal_there_is_a_bar(
 def test_every_setting_is_a_flag(arrays: Arrays) -> None:
     parser = cli.build_parser()
     text = {"weight_form": "double", "retrain_start": "inherit"}
-    lists = {"ops": "GCNConv,Linear", "portfolio": "", "edge_rules": "hubs", "size_steps": "2.5", "edge_shares": "0.8"}
+    lists = {
+        "ops": "GCNConv,Linear",
+        "portfolio": "",
+        "edge_rules": "hubs",
+        "size_steps": "2.5",
+        "edge_shares": "0.8",
+    }
     lists |= {"clean_shares": "", "prunable": "Linear+APPNP5", "recipes": "norm,medium"}
     for own in fields(Gassip):
         flag = "--" + own.name.replace("_", "-")
-        given = [f"--no-{flag[2:]}"] if own.type is bool else [flag, text.get(own.name, str(own.default))]
+        given = (
+            [f"--no-{flag[2:]}"]
+            if own.type is bool
+            else [flag, text.get(own.name, str(own.default))]
+        )
         given = [flag, lists[own.name]] if own.name in lists else given
         values = vars(parser.parse_args(["search", *given]))
         assert f"setting.{own.name}" in values
@@ -141,11 +192,26 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(
     arrays: Arrays, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save_npz(arrays)
-    Path("mine.toml").write_text('epochs = 9\nhidden = 4\nops = ["Linear", "GCNConv"]\nprune = false\n')
-    given = ["--settings", "mine.toml", "--epochs", "3", "--retrain-epochs", "2", "--json", "--quiet"]
+    Path("mine.toml").write_text(
+        'epochs = 9\nhidden = 4\nops = ["Linear", "GCNConv"]\nprune = false\n'
+    )
+    given = [
+        "--settings",
+        "mine.toml",
+        "--epochs",
+        "3",
+        "--retrain-epochs",
+        "2",
+        "--json",
+        "--quiet",
+    ]
     assert main(["search", "--data", "graph.npz", *given]) == 0
     settings = json.loads(capsys.readouterr().out)["settings"]
-    assert (settings["epochs"], settings["hidden"], settings["ops"]) == (3, 4, ["Linear", "GCNConv"])
+    assert (settings["epochs"], settings["hidden"], settings["ops"]) == (
+        3,
+        4,
+        ["Linear", "GCNConv"],
+    )
     assert settings["prune"] is False and settings["lr_alpha"] == Gassip().lr_alpha
 
 
@@ -213,7 +279,10 @@ def pickled(arrays: Arrays) -> Arrays:
     ],
 )
 def test_a_wrong_graph_is_one_line_and_nothing_written(
-    arrays: Arrays, capsys: pytest.CaptureFixture[str], change: Callable[[Arrays], Arrays], part: str
+    arrays: Arrays,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[Arrays], Arrays],
+    part: str,
 ) -> None:
     save_npz(arrays, **change(arrays))
     refused(capsys, ["search", "--data", "graph.npz", "--out", "deep/er/run"], part, "graph.npz")
@@ -224,7 +293,9 @@ class Hostile:
         return os.system, ("touch was-run",)
 
 
-def test_a_truncated_or_hostile_file_is_one_line(ready: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_or_hostile_file_is_one_line(
+    ready: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     whole = (ready / "graph.npz").read_bytes()
     Path("cut.npz").write_bytes(whole[: len(whole) // 2])
     Path("graph.pt").write_bytes(pickle.dumps(Hostile()))
@@ -289,7 +360,9 @@ def test_help_and_the_list_do_without_torch(arguments: list[str]) -> None:
     code = "import sys, gassip.cli\ntry: gassip.cli.main(sys.argv[1:])\nexcept SystemExit: pass\n"
     code += "sys.exit('torch' in sys.modules)"
     own = {"PYTHONPATH": str(Path(cli.__file__).parents[1]), "HOME": "/"}
-    done = subprocess.run([sys.executable, "-c", code, *arguments], env=own, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=own, capture_output=True, text=True
+    )
     assert done.returncode == 0 and done.stdout and not done.stderr
 
 
@@ -314,7 +387,19 @@ def test_names_kept_beside_torch_are_those_of_the_modules() -> None:
 def test_flags_of_any_settings(capsys: pytest.CaptureFixture[str]) -> None:
     parser = common.Parser(prog="gassip")
     common.add_setting_flags(parser, Sample)
-    given = ["--rate", "2", "--steps", "3", "--widths", "1,2", "--kind", "b", "--order", "2", "--no-deep"]
+    given = [
+        "--rate",
+        "2",
+        "--steps",
+        "3",
+        "--widths",
+        "1,2",
+        "--kind",
+        "b",
+        "--order",
+        "2",
+        "--no-deep",
+    ]
     values = common.given_settings(parser.parse_args([*given, "--title", "x"]))
     assert values == {
         "rate": 2.0,
@@ -337,7 +422,9 @@ def test_flags_of_any_settings(capsys: pytest.CaptureFixture[str]) -> None:
 def test_public_names_are_there_and_functions_win_over_modules() -> None:
     for name in gassip.__all__:
         assert getattr(gassip, name) is not None
-    assert callable(gassip.search) and callable(gassip.retrain)  # modules of these names are imported by now
+    assert callable(gassip.search) and callable(
+        gassip.retrain
+    )  # modules of these names are imported by now
     with pytest.raises(AttributeError, match="nonsense"):
         _ = gassip.nonsense
 
@@ -375,18 +462,31 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_an_interrupted_search_says_how_to_go_on(
     ready: Path, moment: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = ["search", "--data", str(ready / "graph.npz"), "--out", "run", "--checkpoint-every", "2", *QUICK]
+    own = [
+        "search",
+        "--data",
+        str(ready / "graph.npz"),
+        "--out",
+        "run",
+        "--checkpoint-every",
+        "2",
+        *QUICK,
+    ]
     with monkeypatch.context() as patch:
         interrupt_at(patch, moment)
         assert main(own) == 130
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("gassip: error: interrupted; go on with: gassip search") and last.endswith("--resume")
+    assert last.startswith(
+        "gassip: error: interrupted; go on with: gassip search"
+    ) and last.endswith("--resume")
     assert os.listdir() == ["run.partial"]
     refused(capsys, own, "--resume", "--overwrite")
     refused(capsys, [*own, "--resume", "--seed", "3"], "seed = 0, not 3")
     assert main([*own, "--resume"]) == 0
     assert main([*own[:3], "--out", "whole", *QUICK]) == 0
-    assert Path("run/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
+    assert (
+        Path("run/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()
+    )
     assert sorted(os.listdir()) == ["run", "whole"]
 
 
@@ -402,7 +502,16 @@ def test_interrupted_before_the_first_checkpoint_nothing_stays(
 def test_a_damaged_checkpoint_is_refused_and_overwrite_starts_anew(
     ready: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = ["search", "--data", str(ready / "graph.npz"), "--out", "run", "--checkpoint-every", "1", *QUICK]
+    own = [
+        "search",
+        "--data",
+        str(ready / "graph.npz"),
+        "--out",
+        "run",
+        "--checkpoint-every",
+        "1",
+        *QUICK,
+    ]
     with monkeypatch.context() as patch:
         interrupt_at(patch, "search 3/5")
         assert main(own) == 130
@@ -416,7 +525,21 @@ def test_a_damaged_checkpoint_is_refused_and_overwrite_starts_anew(
 
 def test_resume_with_nothing_there_starts(ready: Path) -> None:
     Path("run.partial").mkdir()  # killed before its first checkpoint
-    assert main(["search", "--data", str(ready / "graph.npz"), "--out", "run", "--resume", "--quiet", *QUICK]) == 0
+    assert (
+        main(
+            [
+                "search",
+                "--data",
+                str(ready / "graph.npz"),
+                "--out",
+                "run",
+                "--resume",
+                "--quiet",
+                *QUICK,
+            ]
+        )
+        == 0
+    )
     assert os.listdir() == ["run"]
 
 
@@ -488,23 +611,29 @@ def test_evaluate_tells_the_spread_of_searches_from_that_of_retrains(
     assert result["search_seeds"] == [0, 1] and len(result["architectures"]) == 2
 
 
-def test_evaluate_searches_again_by_what_the_search_began_with(ready: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_searches_again_by_what_the_search_began_with(
+    ready: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, graph = artefact.open_run(ready / "run"), gassip.read(ready / "graph.npz")
     found, asked = replace(run.found, searched=replace(run.found.settings, hidden=4)), []
-    source = {name: run.meta["source"][name] for name in ("kind", "path", "seed", "undirected", "normalize")}
+    source = {
+        name: run.meta["source"][name]
+        for name in ("kind", "path", "seed", "undirected", "normalize")
+    }
     artefact.save("run", graph, found, gassip.retrain(graph, found), source=source)
 
     def spy(graph: Graph, settings: Gassip, budget: object, **options: object) -> list[Found]:
         asked.append(settings)
         return [found]
 
-    monkeypatch.setattr("gassip.rivals.search_within", spy)
+    monkeypatch.setattr("gassip.budget.candidates.search_within", spy)
     assert main(["evaluate", "run", "--seeds", "1", "--searches", "2", "--quiet"]) == 0
     assert asked == [found.searched]
 
 
 def test_spread_by_hand() -> None:
-    # means 2 and 6, deviations √2 and √8; all of 1 3 4 8: mean 4, squares 9 1 0 16, deviation √(26/3)
+    # means 2 and 6, deviations √2 and √8; all of 1 3 4 8: mean 4, squares 9 1 0 16, deviation
+    # √(26/3)
     spread = evaluate.spread([[1.0, 3.0], [4.0, 8.0]])
     assert spread["mean"] == 4.0 and spread["std"] == pytest.approx((26 / 3) ** 0.5)
     assert spread["std_searches"] == pytest.approx(8**0.5)
@@ -519,7 +648,9 @@ def labels(path: str) -> list[dict[str, str]]:
 def test_predict_labels_the_runs_own_graph(ready: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(ready / "run"), "--out", "labels.csv"]) == 0
     rows = labels("labels.csv")
-    assert len(rows) == 60 and list(rows[0]) == ["id", "label", "probability"] and rows[7]["id"] == "7"
+    assert (
+        len(rows) == 60 and list(rows[0]) == ["id", "label", "probability"] and rows[7]["id"] == "7"
+    )
     run = artefact.open_run(ready / "run")
     with np.load(ready / "graph.npz") as arrays:
         logits = run.model(torch.from_numpy(arrays["x"]), run.edge_index, run.edge_weight)
@@ -534,13 +665,17 @@ def test_predict_needs_no_labels(ready: Path, arrays: Arrays) -> None:
     save_npz(arrays, **bare)
     assert main(["predict", str(ready / "run"), "--data", "graph.npz", "--out", "same.csv"]) == 0
     assert main(["predict", str(ready / "run"), "--out", "own.csv"]) == 0
-    assert labels("same.csv") == labels("own.csv")  # known again as the run's graph: its kept edges are used
+    assert labels("same.csv") == labels(
+        "own.csv"
+    )  # known again as the run's graph: its kept edges are used
     save_npz(arrays, **bare, edge_index=arrays["edge_index"][:, 5:])
     assert main(["predict", str(ready / "run"), "--data", "graph.npz", "--out", "other.csv"]) == 0
     run = artefact.open_run(ready / "run")
     logits = run.model(torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["edge_index"][:, 5:]))
     expected = torch.softmax(logits.double(), 1).max(1).values.tolist()
-    assert [float(row["probability"]) for row in labels("other.csv")] == pytest.approx(expected, abs=1e-5)
+    assert [float(row["probability"]) for row in labels("other.csv")] == pytest.approx(
+        expected, abs=1e-5
+    )
 
 
 def write_csv(folder: Path, arrays: Arrays, columns: tuple[str, ...]) -> None:
@@ -555,7 +690,9 @@ def write_csv(folder: Path, arrays: Arrays, columns: tuple[str, ...]) -> None:
     (folder / "edges.csv").write_text("source,target\n" + "".join(pairs))
 
 
-def test_csv_folders_keep_their_ids_and_names(arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_folders_keep_their_ids_and_names(
+    arrays: Arrays, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_csv(Path("known"), arrays, ("id", "label"))
     write_csv(Path("new"), arrays, ("id",))
     assert main(["search", "--data", "known", "--out", "run", "--quiet", *QUICK]) == 0
@@ -576,7 +713,9 @@ def test_predict_from_a_pyg_file(ready: Path, arrays: Arrays) -> None:
     assert labels("labels.csv") == labels("own.csv") and len(labels("own.csv")) == 60
 
 
-def test_predict_refuses_what_does_not_fit(ready: Path, arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_refuses_what_does_not_fit(
+    ready: Path, arrays: Arrays, capsys: pytest.CaptureFixture[str]
+) -> None:
     own = ["predict", str(ready / "run"), "--data", "graph.npz", "--out", "labels.csv"]
     save_npz(arrays, x=arrays["x"][:, :4])
     refused(capsys, own, "x has 4 features", "6")
@@ -588,11 +727,17 @@ def test_predict_refuses_what_does_not_fit(ready: Path, arrays: Arrays, capsys: 
     Path("graph.txt").write_text("")
     refused(capsys, [*own[:3], "graph.txt", *own[4:]], "expected a .npz")
     where = ["predict", "no-run", "--out"]  # before the run is opened
-    refused(capsys, [*where, "no/labels.csv"], "error: no/labels.csv cannot be written: there is no folder no")
+    refused(
+        capsys,
+        [*where, "no/labels.csv"],
+        "error: no/labels.csv cannot be written: there is no folder no",
+    )
     refused(capsys, [*where, str(ready), "--overwrite"], "is a folder; --out must name a file")
 
 
-def test_a_graph_that_changed_since_is_noticed(arrays: Arrays, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graph_that_changed_since_is_noticed(
+    arrays: Arrays, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_npz(arrays)
     assert main(["search", "--data", "graph.npz", "--out", "run", "--quiet", *QUICK]) == 0
     capsys.readouterr()
@@ -608,7 +753,10 @@ def test_datasets_lists_names_and_where_they_are(capsys: pytest.CaptureFixture[s
     assert "debian" in capsys.readouterr().out
     assert main(["datasets", "--json"]) == 0
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
-    assert listed["debian"]["available"] == "here" and {"cora", "ogbn-arxiv", "physics"} <= listed.keys()
+    assert (
+        listed["debian"]["available"] == "here"
+        and {"cora", "ogbn-arxiv", "physics"} <= listed.keys()
+    )
 
 
 def test_shares_refer_to_the_gcn_of_the_budget(make_graph: Callable[..., Graph]) -> None:

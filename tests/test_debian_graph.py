@@ -1,4 +1,5 @@
-"""The embedded graph file, read with numpy alone, and the functions that build it, on a hand-written index."""
+"""The embedded graph file, read with numpy alone, and the functions that build it, on a
+hand-written index."""
 
 import importlib.util
 import zipfile
@@ -10,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
-GRAPH = ROOT / "src" / "gassip" / "debian.npz"
+GRAPH = ROOT / "src" / "gassip" / "graph" / "embedded" / "debian.npz"
 
 INDEX = """\
 Package: alpha
@@ -35,7 +36,9 @@ Recommends: rare
 
 def load_builder() -> ModuleType:
     """tools/build_debian_graph.py as a module; tools is not a package."""
-    spec = importlib.util.spec_from_file_location("build_debian_graph", ROOT / "tools" / "build_debian_graph.py")
+    spec = importlib.util.spec_from_file_location(
+        "build_debian_graph", ROOT / "tools" / "build_debian_graph.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -71,7 +74,9 @@ def test_names_and_words_are_one_per_row_and_column(graph: dict[str, NDArray[np.
         assert entries == sorted(entries)
 
 
-def test_edges_are_symmetric_unique_and_without_self_loops(graph: dict[str, NDArray[np.generic]]) -> None:
+def test_edges_are_symmetric_unique_and_without_self_loops(
+    graph: dict[str, NDArray[np.generic]],
+) -> None:
     rows, columns = graph["edge_index"].tolist()
     edges = set(zip(rows, columns, strict=True))
     assert len(edges) == len(rows)
@@ -79,7 +84,9 @@ def test_edges_are_symmetric_unique_and_without_self_loops(graph: dict[str, NDAr
     assert all(i != j for i, j in edges)
 
 
-def test_every_node_is_in_one_split_and_every_class_in_each(graph: dict[str, NDArray[np.generic]]) -> None:
+def test_every_node_is_in_one_split_and_every_class_in_each(
+    graph: dict[str, NDArray[np.generic]],
+) -> None:
     masks = [graph[key] for key in ("train_mask", "val_mask", "test_mask")]
     assert np.all(np.sum(masks, axis=0) == 1)
     for mask in masks:
@@ -95,7 +102,10 @@ def test_file_is_small_and_undated() -> None:
 def test_stanzas_join_continuation_lines() -> None:
     alpha, beta, gamma = BUILD.stanzas(INDEX.splitlines(keepends=True))
     assert [s["Package"] for s in (alpha, beta, gamma)] == ["alpha", "beta", "gamma"]
-    assert alpha["Description"] == "alpha plays waveforms\nIt decodes many waveforms.\n.\nSecond paragraph."
+    assert (
+        alpha["Description"]
+        == "alpha plays waveforms\nIt decodes many waveforms.\n.\nSecond paragraph."
+    )
     assert BUILD.section(alpha) == "sound"
     assert (BUILD.source(alpha), BUILD.source(beta)) == ("alphabet", "beta")
 
@@ -127,7 +137,14 @@ def test_edges_of_the_tiny_index() -> None:
 
 def test_words_leave_out_the_own_name_and_vocabulary_is_by_document_frequency() -> None:
     nodes = list(BUILD.stanzas(INDEX.splitlines()))
-    assert BUILD.bags(nodes, {})[0] == {"plays", "waveforms", "decodes", "many", "second", "paragraph"}
+    assert BUILD.bags(nodes, {})[0] == {
+        "plays",
+        "waveforms",
+        "decodes",
+        "many",
+        "second",
+        "paragraph",
+    }
     texts = [{"all", "two", "one"}, {"all", "two"}, {"all"}]
     assert BUILD.vocabulary(texts, size=2, max_share=0.7) == ["one", "two"]
     assert BUILD.vocabulary(texts, size=1, max_share=0.7) == ["two"]

@@ -8,13 +8,20 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
-from gassip.budget import Budget, limits
+from gassip.budget.fit import Budget, limits
 from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.settings import preset
 
-SMALL = {"hidden": 8, "epochs": 6, "warmup_epochs": 2, "retrain_epochs": 4, "edge_rule": "budget", "edge_share": 0.5}
+SMALL = {
+    "hidden": 8,
+    "epochs": 6,
+    "warmup_epochs": 2,
+    "retrain_epochs": 4,
+    "edge_rule": "budget",
+    "edge_share": 0.5,
+}
 VALUES = torch.tensor([10, 20, 40])  # the user's own labels
 
 
@@ -35,7 +42,11 @@ def test_fit_returns_self_and_sets_fitted_attributes(data: Data) -> None:
     assert classifier.fit(data) is classifier
     assert classifier.classes_.tolist() == [10, 20, 40] and classifier.n_features_in_ == 6
     assert isinstance(classifier.model_, torch.nn.Module)
-    assert classifier.solution_.edges_kept == classifier.found_.edge_keep.sum() < classifier.graph_.num_edges
+    assert (
+        classifier.solution_.edges_kept
+        == classifier.found_.edge_keep.sum()
+        < classifier.graph_.num_edges
+    )
     assert is_classifier(classifier)
 
 
@@ -47,16 +58,22 @@ def test_predictions_speak_in_the_users_labels(fitted: GassipClassifier, data: D
     assert (fitted.predict(data) == np.array([10, 20, 40])[share.argmax(1)]).all()
 
 
-def test_the_training_graph_is_known_again_whatever_its_labels(fitted: GassipClassifier, data: Data) -> None:
+def test_the_training_graph_is_known_again_whatever_its_labels(
+    fitted: GassipClassifier, data: Data
+) -> None:
     bare = Data(x=data.x, edge_index=data.edge_index)
     expected = fitted.predict_proba()
-    assert (fitted.predict_proba(data) == expected).all() and (fitted.predict_proba(bare) == expected).all()
+    assert (fitted.predict_proba(data) == expected).all() and (
+        fitted.predict_proba(bare) == expected
+    ).all()
 
 
 def test_another_graph_is_taken_with_its_own_edges(fitted: GassipClassifier, data: Data) -> None:
     other = Data(x=data.x, edge_index=data.edge_index[:, :-1])
     logits = fitted.model_(other.x, other.edge_index)
-    np.testing.assert_allclose(fitted.predict_proba(other), torch.softmax(logits.double(), 1).detach(), atol=1e-6)
+    np.testing.assert_allclose(
+        fitted.predict_proba(other), torch.softmax(logits.double(), 1).detach(), atol=1e-6
+    )
 
 
 def test_score_is_the_metric_on_the_test_nodes(fitted: GassipClassifier, data: Data) -> None:
@@ -86,11 +103,15 @@ def test_score_on_a_graph_that_lacks_a_class(fitted: GassipClassifier, data: Dat
         fitted.score(only, nodes >= 0)
 
 
-def test_a_graph_serves_as_well_as_data(make_graph: Callable[..., Graph], fitted: GassipClassifier) -> None:
+def test_a_graph_serves_as_well_as_data(
+    make_graph: Callable[..., Graph], fitted: GassipClassifier
+) -> None:
     graph = make_graph(nodes=60, edges=200)
     classifier = GassipClassifier(seed=1, settings=preset("best", graph, SMALL)).fit(graph)
     assert classifier.classes_.tolist() == [0, 1, 2]
-    assert (classifier.predict_proba(graph) == fitted.predict_proba()).all()  # equal seeds, equal bits
+    assert (
+        classifier.predict_proba(graph) == fitted.predict_proba()
+    ).all()  # equal seeds, equal bits
     assert classifier.score(graph) == pytest.approx(classifier.solution_.accuracy["test"])
 
 
@@ -131,13 +152,21 @@ def test_wrong_input_is_named(fitted: GassipClassifier, data: Data) -> None:
         fitted.fit(data, data.y)
 
 
-@pytest.mark.parametrize("budget", [Budget(max_params=40, max_macs="50%"), {"max_params": 40, "max_edges": "50%"}])
+@pytest.mark.parametrize(
+    "budget", [Budget(max_params=40, max_macs="50%"), {"max_params": 40, "max_edges": "50%"}]
+)
 def test_a_budget_is_kept(data: Data, budget: Budget | dict[str, float | str]) -> None:
     classifier = GassipClassifier(settings=SMALL, budget=budget)
     assert clone(classifier).get_params()["budget"] == budget
     classifier.fit(data)
-    size, whole = classifier.solution_.size, limits(Budget(max_macs="50%", max_edges="50%"), classifier.graph_)
-    assert size is not None and size.params == sum(p.numel() for p in classifier.model_.parameters()) <= 40
+    size, whole = (
+        classifier.solution_.size,
+        limits(Budget(max_macs="50%", max_edges="50%"), classifier.graph_),
+    )
+    assert (
+        size is not None
+        and size.params == sum(p.numel() for p in classifier.model_.parameters()) <= 40
+    )
     assert size.macs <= whole.macs if isinstance(budget, Budget) else size.edges <= whole.edges
     assert classifier.predict(data).shape == (60,)
 
@@ -151,12 +180,16 @@ def test_a_budget_is_kept(data: Data, budget: Budget | dict[str, float | str]) -
         ({"max_params": "lots"}, "expected a number above 0 or a share"),
     ],
 )
-def test_a_budget_that_cannot_be_kept_or_read_is_refused(data: Data, budget: Any, message: str) -> None:
+def test_a_budget_that_cannot_be_kept_or_read_is_refused(
+    data: Data, budget: Any, message: str
+) -> None:
     with pytest.raises(GassipError, match=message):
         GassipClassifier(settings=SMALL, budget=budget).fit(data)
 
 
-def test_another_graph_is_read_both_ways_where_the_first_was(make_graph: Callable[..., Graph]) -> None:
+def test_another_graph_is_read_both_ways_where_the_first_was(
+    make_graph: Callable[..., Graph],
+) -> None:
     one_way = make_graph(nodes=60, edges=200, undirected=False).to_data()
     paper = SMALL | {"direction": "both"}
     classifier = GassipClassifier(preset="paper", seed=1, settings=paper).fit(one_way)

@@ -6,21 +6,66 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from conftest import random_graph
 from gassip.errors import GassipError
-from gassip.graph import Graph
-from gassip.methods import METHODS, Method, changed, entry, parsed, plain_settings, searcher, trains_like_retrain
+from gassip.graph.graph import Graph
+from gassip.methods import (
+    METHODS,
+    Method,
+    changed,
+    entry,
+    parsed,
+    plain_settings,
+    searcher,
+    trains_like_retrain,
+)
 from gassip.metrics import METRICS
-from gassip.retrain import Solution
+from gassip.train.trainer import Solution
+from tests.conftest import random_graph
 
 FEW = {
     **dict.fromkeys(("epochs", "every", "steps"), 3),
-    **dict.fromkeys(("rounds", "children", "samples", "generations", "population", "count", "trials"), 2),
+    **dict.fromkeys(
+        ("rounds", "children", "samples", "generations", "population", "count", "trials"), 2
+    ),
 }
 NAMED = {  # exactly the names of the comparison
-    *("gcn", "gat", "arma", "sage", "gin", "sgc", "appnp", "mlp", "dropedge", "neuralsparse", "ptdnet", "dspar"),
-    *("darts", "graphnas", "gasso", "gauss", "sane", "random-search", "exhaustive", "darts-dropedge"),
-    *("ugs", "imp", "darts-ugs", "cgp", "earlybird", "algnn", "hmnas", "glnn", "gcn-jaccard", "rgcn", "gnnguard"),
+    *(
+        "gcn",
+        "gat",
+        "arma",
+        "sage",
+        "gin",
+        "sgc",
+        "appnp",
+        "mlp",
+        "dropedge",
+        "neuralsparse",
+        "ptdnet",
+        "dspar",
+    ),
+    *(
+        "darts",
+        "graphnas",
+        "gasso",
+        "gauss",
+        "sane",
+        "random-search",
+        "exhaustive",
+        "darts-dropedge",
+    ),
+    *(
+        "ugs",
+        "imp",
+        "darts-ugs",
+        "cgp",
+        "earlybird",
+        "algnn",
+        "hmnas",
+        "glnn",
+        "gcn-jaccard",
+        "rgcn",
+        "gnnguard",
+    ),
     *("label-propagation", "correct-and-smooth"),
     *("random-mask", "random-edges", "magnitude", "small-gcn"),
     *("gassip", "gassip-best", "gassip-no-prune", "gassip-no-sparsify", "gassip-no-curriculum"),
@@ -28,7 +73,8 @@ NAMED = {  # exactly the names of the comparison
 
 
 def quick(method: Method) -> Method:
-    """The method with every number of epochs, rounds and the like cut down, and the warm-up ended at once."""
+    """The method with every number of epochs, rounds and the like cut down, and the warm-up ended
+    at once."""
     small: dict[str, object] = {}
     for own in fields(method):  # type: ignore[arg-type]
         value = getattr(method, own.name)
@@ -119,20 +165,36 @@ def test_settings_are_plain_values_that_rebuild_the_method(name: str, graph: Gra
 
 def test_texts_become_values_of_the_fields_types(graph: Graph) -> None:
     method = entry("gassip").make(graph)
-    given = {"hidden": "32", "dropout": "0.25", "prune": "false", "ops": "GCNConv,Linear", "edge_rule": "half"}
+    given = {
+        "hidden": "32",
+        "dropout": "0.25",
+        "prune": "false",
+        "ops": "GCNConv,Linear",
+        "edge_rule": "half",
+    }
     values = parsed(method, given)
-    assert values == {"hidden": 32, "dropout": 0.25, "prune": False, "ops": ("GCNConv", "Linear"), "edge_rule": "half"}
+    assert values == {
+        "hidden": 32,
+        "dropout": 0.25,
+        "prune": False,
+        "ops": ("GCNConv", "Linear"),
+        "edge_rule": "half",
+    }
     for wrong in ({"hidden": "1.5"}, {"prune": "yes"}, {"edge_rule": "all"}):
         with pytest.raises(GassipError, match="must be"):
             parsed(method, wrong)
     with pytest.raises(GassipError, match="did you mean hidden"):
         parsed(method, {"hiden": "3"})
-    assert parsed(entry("darts-ugs").make(graph), {"search_epochs": "none"}) == {"search_epochs": None}
+    assert parsed(entry("darts-ugs").make(graph), {"search_epochs": "none"}) == {
+        "search_epochs": None
+    }
 
 
 def test_which_methods_search_apart_and_which_train_plainly(graph: Graph) -> None:
     made = {name: own.make(graph) for name, own in METHODS.items()}
-    assert {"gassip", "darts", "darts-ugs", "exhaustive"} <= {n for n, own in made.items() if searcher(own)}
+    assert {"gassip", "darts", "darts-ugs", "exhaustive"} <= {
+        n for n, own in made.items() if searcher(own)
+    }
     assert searcher(made["gcn"]) is None and searcher(made["hmnas"]) is None
     plain = {name for name, own in made.items() if trains_like_retrain(own, None)}
     assert {"gcn", "sage", "arma", "mlp", "small-gcn"} <= plain

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import METRICS, Metric, all_scores, score
 
 # predicted 0, 1, 1, 2; true 0, 1, 2, 2
@@ -19,12 +19,14 @@ def test_accuracy_by_hand() -> None:
 
 
 def test_macro_f1_by_hand() -> None:
-    # class 0: 1; class 1: precision 1/2, recall 1 -> 2/3; class 2: precision 1, recall 1/2 -> 2/3; mean 7/9
+    # class 0: 1; class 1: precision 1/2, recall 1 -> 2/3; class 2: precision 1, recall 1/2 -> 2/3;
+    # mean 7/9
     assert score("macro-f1", LOGITS, Y) == pytest.approx(7 / 9)
 
 
 def test_binary_roc_auc_by_hand() -> None:
-    # class 1 scores .4 and .8, class 0 .1 and .35: all four pairs are in order; with .3 for .4 one of them is not
+    # class 1 scores .4 and .8, class 0 .1 and .35: all four pairs are in order; with .3 for .4 one
+    # of them is not
     right = torch.tensor([[0.0, 0.1], [0.0, 0.4], [0.0, 0.35], [0.0, 0.8]])
     wrong = torch.tensor([[0.0, 0.1], [0.0, 0.3], [0.0, 0.35], [0.0, 0.8]])
     y = torch.tensor([0, 1, 0, 1])
@@ -36,22 +38,36 @@ def test_binary_roc_auc_by_hand() -> None:
 def test_all_agree_with_scikit_learn(seed: int, classes: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randn(40, classes, generator=generator)
-    y = torch.cat([torch.arange(classes), torch.randint(classes, (40 - classes,), generator=generator)])
+    y = torch.cat(
+        [torch.arange(classes), torch.randint(classes, (40 - classes,), generator=generator)]
+    )
     guess, share = logits.argmax(1), torch.softmax(logits.double(), 1).numpy()
     assert score("accuracy", logits, y) == pytest.approx(accuracy_score(y, guess))
     assert score("macro-f1", logits, y) == pytest.approx(f1_score(y, guess, average="macro"))
-    expected = roc_auc_score(y, share[:, 1]) if classes == 2 else roc_auc_score(y, share, multi_class="ovr")
+    expected = (
+        roc_auc_score(y, share[:, 1])
+        if classes == 2
+        else roc_auc_score(y, share, multi_class="ovr")
+    )
     assert score("roc-auc", logits, y) == pytest.approx(expected)
 
 
 @given(st.integers(0, 999), st.integers(2, 6), st.integers(1, 4))
-def test_ties_and_absent_answers_agree_with_scikit_learn(seed: int, classes: int, levels: int) -> None:
+def test_ties_and_absent_answers_agree_with_scikit_learn(
+    seed: int, classes: int, levels: int
+) -> None:
     """Logits of few levels: most scores are tied, some classes are never called."""
     generator = torch.Generator().manual_seed(seed)
     logits = torch.randint(levels, (50, classes), generator=generator).float()
-    y = torch.cat([torch.arange(classes), torch.randint(classes, (50 - classes,), generator=generator)])
+    y = torch.cat(
+        [torch.arange(classes), torch.randint(classes, (50 - classes,), generator=generator)]
+    )
     share = torch.softmax(logits.double(), 1).numpy()
-    expected = roc_auc_score(y, share[:, 1]) if classes == 2 else roc_auc_score(y, share, multi_class="ovr")
+    expected = (
+        roc_auc_score(y, share[:, 1])
+        if classes == 2
+        else roc_auc_score(y, share, multi_class="ovr")
+    )
     assert score("roc-auc", logits, y) == pytest.approx(expected, abs=1e-12)
     f1 = f1_score(y, logits.argmax(1), average="macro", zero_division=0)
     assert score("macro-f1", logits, y) == pytest.approx(f1, abs=1e-12)
@@ -68,7 +84,8 @@ def test_roc_auc_is_undefined_where_a_class_is_absent() -> None:
 
 
 def test_all_scores_reads_each_split(path: Graph) -> None:
-    # train: nodes 0, 1 (true 0, 1); val: node 2 (true 0); test: node 3 (true 1); everything is called class 0
+    # train: nodes 0, 1 (true 0, 1); val: node 2 (true 0); test: node 3 (true 1); everything is
+    # called class 0
     table = all_scores(torch.tensor([[1.0, 0.0]] * 4), path)
     assert table["accuracy"] == {"train": 0.5, "val": 1.0, "test": 0.0}
     assert table["roc-auc"] == {"train": 0.5}

@@ -24,7 +24,11 @@ def commands() -> list[list[str]]:
     """Every line of the README that starts gassip, or its runtime."""
     lines = [line for block in blocks("bash") for line in block.splitlines()]
     words = [shlex.split(line, comments=True) for line in lines]
-    return [own for own in words if own[:1] == ["gassip"] or own[:3] == ["python", "-m", "gassip.runtime"]]
+    return [
+        own
+        for own in words
+        if own[:1] == ["gassip"] or own[:3] == ["python", "-m", "gassip.runtime"]
+    ]
 
 
 def run(words: list[str]) -> int:
@@ -64,7 +68,12 @@ def test_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    targets = {line.split()[1] for block in blocks("bash") for line in block.splitlines() if line.startswith("make ")}
+    targets = {
+        line.split()[1]
+        for block in blocks("bash")
+        for line in block.splitlines()
+        if line.startswith("make ")
+    }
     assert targets == {"demo", "test"}
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 

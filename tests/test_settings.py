@@ -11,10 +11,18 @@ from scipy import sparse as sp
 
 import gassip.settings
 from gassip.errors import GassipError
-from gassip.graph import Graph
-from gassip.ops import OPERATIONS
-from gassip.settings import ALL_OPS, MORE_OPS, NET_OPS, Gassip, preset, read_settings, with_overrides
-from gassip.sparse import Csr
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
+from gassip.nn.propagate import OPERATIONS
+from gassip.settings import (
+    ALL_OPS,
+    MORE_OPS,
+    NET_OPS,
+    Gassip,
+    preset,
+    read_settings,
+    with_overrides,
+)
 
 SOURCE = Path(gassip.settings.__file__).parent
 
@@ -48,7 +56,10 @@ def ring(nodes: int) -> Graph:
         *(("prune", v) for v in (1, "yes", None)),
         *(("curriculum", v) for v in (0, "off")),
         *((name, -1e-3) for name in ("lr_weight", "lr_score", "lr_edge", "lr_alpha", "retrain_lr")),
-        *((name, -1.0) for name in ("weight_decay", "retrain_weight_decay", "score_std", "score_sparsity")),
+        *(
+            (name, -1.0)
+            for name in ("weight_decay", "retrain_weight_decay", "score_std", "score_sparsity")
+        ),
         *((name, -1.0) for name in ("lambda1", "lambda2", "beta", "alpha_start", "update_eps")),
         *((name, 0.0) for name in ("weight_gain", "update_clamp", "weight_share", "edge_share")),
         *((name, 1.1) for name in ("weight_share", "edge_share")),
@@ -59,7 +70,19 @@ def ring(nodes: int) -> Graph:
         *((name, float("nan")) for name in ("edge_start", "threshold_start")),
         *((f.name, "other") for f in fields(Gassip) if "Literal" in str(f.type)),
         ("edge_rule", ["paper"]),
-        *(("ops", v) for v in ((), ("GCNConv", "GCNConv"), ("GCN",), "GCNConv", 5, None, (["GCNConv"],), (1,))),
+        *(
+            ("ops", v)
+            for v in (
+                (),
+                ("GCNConv", "GCNConv"),
+                ("GCN",),
+                "GCNConv",
+                5,
+                None,
+                (["GCNConv"],),
+                (1,),
+            )
+        ),
     ],
 )
 def test_bad_values_name_the_field(name: str, value: Any) -> None:
@@ -126,7 +149,8 @@ def test_preset_of_a_small_graph() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "layers", "wide"), [(29_999, 2, True), (30_000, 2, False), (99_999, 2, False), (100_000, 3, False)]
+    ("nodes", "layers", "wide"),
+    [(29_999, 2, True), (30_000, 2, False), (99_999, 2, False), (100_000, 3, False)],
 )
 def test_preset_follows_the_size(nodes: int, layers: int, wide: bool) -> None:
     found = preset("paper", ring(nodes))
@@ -136,7 +160,12 @@ def test_preset_follows_the_size(nodes: int, layers: int, wide: bool) -> None:
 
 
 def steps(settings: Gassip) -> tuple[float, int, int, int]:
-    return settings.retrain_lr, settings.retrain_epochs, settings.prune_epochs, settings.trial_epochs
+    return (
+        settings.retrain_lr,
+        settings.retrain_epochs,
+        settings.prune_epochs,
+        settings.trial_epochs,
+    )
 
 
 def words(nodes: int, labelled: float) -> Graph:
@@ -157,12 +186,20 @@ def test_what_best_takes_from_the_graph() -> None:
     dense = preset("best", ring(40))
     assert (dense.similar, dense.feature_share, dense.students) == (0, 1.0, 3)
     pair = words(80, 0.05)
-    mixed = replace(pair, x=Csr.from_scipy(sp.csr_array(pair.x.to_scipy() + sp.eye_array(80, 40, k=1) * 0.5)))  # type: ignore[union-attr]
+    mixed = replace(
+        pair,
+        x=Csr.from_scipy(sp.csr_array(pair.x.to_scipy() + sp.eye_array(80, 40, k=1) * 0.5)),  # type: ignore[union-attr]
+    )
     assert preset("best", mixed).similar == 0  # sparse numbers, but no words
     large = preset("best", words(30_000, 0.5))
     assert (large.similar, large.epochs, large.finalists) == (0, 40, 7)
     assert steps(large) == steps(preset("best", words(29_999, 0.5))) == (0.01, 300, 1200, 100)
-    assert steps(preset("best", ring(30_000))) == (0.03, 150, 600, 40)  # fewer weights, which larger steps suit
+    assert steps(preset("best", ring(30_000))) == (
+        0.03,
+        150,
+        600,
+        40,
+    )  # fewer weights, which larger steps suit
     assert large.portfolio == (*preset("best", words(29_999, 0.5)).portfolio, "ArmaConv+ArmaConv")
     huge = preset("best", words(100_000, 0.5))
     assert (huge.epochs, huge.teacher_hidden, huge.prunable) == (20, 256, ("GCNConv+APPNP5",))
@@ -171,7 +208,9 @@ def test_what_best_takes_from_the_graph() -> None:
 
 
 def test_edges_stay_where_neighbours_are_unlike() -> None:
-    unlike = words(300, 0.5)  # a ring of two classes in turn, 298 directed edges between its training nodes
+    unlike = words(
+        300, 0.5
+    )  # a ring of two classes in turn, 298 directed edges between its training nodes
     assert preset("best", unlike).edge_shares == (1.0,)
     assert preset("best", unlike, {"edge_shares": (0.5,)}).edge_shares == (0.5,)
     halves = replace(unlike, y=(torch.arange(300) % 150 < 75).long())  # the ring in four arcs
@@ -205,7 +244,10 @@ def test_unknown_names() -> None:
     ("file", "text"),
     [
         ("a.toml", 'hidden = 16\nbeta = 0.01\nops = ["Linear", "GCNConv"]\nprune = false\n'),
-        ("a.json", json.dumps({"hidden": 16, "beta": 0.01, "ops": ["Linear", "GCNConv"], "prune": False})),
+        (
+            "a.json",
+            json.dumps({"hidden": 16, "beta": 0.01, "ops": ["Linear", "GCNConv"], "prune": False}),
+        ),
     ],
 )
 def test_settings_from_a_file(tmp_path: Path, file: str, text: str) -> None:

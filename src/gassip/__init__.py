@@ -1,49 +1,48 @@
-"""GASSIP: a graph in, a light GNN out (Xie et al., KDD 2024). The public names, each imported when first used."""
+"""GASSIP: a graph in, a light GNN out (Xie et al., KDD 2024). The public names, each imported when
+first used."""
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gassip.artefact import open_run as open_run
-    from gassip.artefact import save as save
-    from gassip.budget import Budget as Budget
-    from gassip.budget import fit_budget as fit_budget
-    from gassip.data import load as load
-    from gassip.data import read as read
+    from gassip.budget.fit import Budget as Budget
+    from gassip.budget.fit import fit_budget as fit_budget
     from gassip.errors import GassipError as GassipError
     from gassip.estimator import GassipClassifier as GassipClassifier
-    from gassip.graph import Graph as Graph
-    from gassip.retrain import Found as Found
-    from gassip.retrain import Solution as Solution
-    from gassip.retrain import retrain as retrain
-    from gassip.search import search as search
+    from gassip.graph.datasets import load as load
+    from gassip.graph.datasets import read as read
+    from gassip.graph.graph import Graph as Graph
+    from gassip.nn.net import Net as Net
+    from gassip.paper.loop import search as search
+    from gassip.runs.write import open_run as open_run
+    from gassip.runs.write import save as save
     from gassip.settings import Gassip as Gassip
     from gassip.settings import preset as preset
-    from gassip.shrink import shrink as shrink
-    from gassip.space import Net as Net
+    from gassip.train.shrink import shrink as shrink
+    from gassip.train.trainer import Found as Found
+    from gassip.train.trainer import Solution as Solution
+    from gassip.train.trainer import retrain as retrain
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Budget": "budget",
-    "Found": "retrain",
+    "Budget": "budget.fit",
+    "Found": "train.trainer",
     "Gassip": "settings",
     "GassipClassifier": "estimator",
     "GassipError": "errors",
-    "Graph": "graph",
-    "Net": "space",
-    "Solution": "retrain",
-    "fit_budget": "budget",
-    "load": "data",
-    "open_run": "artefact",
+    "Graph": "graph.graph",
+    "Net": "nn.net",
+    "Solution": "train.trainer",
+    "fit_budget": "budget.fit",
+    "load": "graph.datasets",
+    "open_run": "runs.write",
     "preset": "settings",
-    "read": "data",
-    "retrain": "retrain",
-    "save": "artefact",
-    "search": "search",
-    "shrink": "shrink",
+    "read": "graph.datasets",
+    "retrain": "train.trainer",
+    "save": "runs.write",
+    "search": "paper.loop",
+    "shrink": "train.shrink",
 }
 
 __all__ = ["__version__", *_HOME]
@@ -60,14 +59,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """`gassip.search` is the function, also once the module of that name has been imported."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

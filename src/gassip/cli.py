@@ -1,7 +1,7 @@
 """The command line: gassip COMMAND; the commands are the modules of gassip.commands.
 
-What needs torch is imported when a command runs, so that `gassip --help` is quick. Bad input ends in one line on
-stderr and status 2; results go to stdout, progress to stderr.
+What needs torch is imported when a command runs, so that `gassip --help` is quick. Bad input ends
+in one line on stderr and status 2; results go to stdout, progress to stderr.
 """
 
 import argparse
@@ -51,10 +51,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except GassipError as error:
         return fail(str(error))
     except OSError as error:
-        return fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+        return fail(
+            f"{error.filename}: {error.strerror}"
+            if error.filename
+            else str(error.strerror or error)
+        )
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, MemoryError) or "memory" in str(error):
-            return fail(f"out of memory ({str(error).splitlines()[0] if str(error) else 'no more to be had'})")
+            return fail(
+                f"out of memory ({str(error).splitlines()[0] if str(error) else 'no more to be had'})"
+            )
         raise
     except KeyboardInterrupt:
         return fail("interrupted", 130)
@@ -69,17 +75,22 @@ def large_pages() -> None:
 
 
 def wait_briefly() -> None:
-    """Have OpenMP's threads, which torch brings along later, sleep soon when they wait for each other.
+    """Have OpenMP's threads, which torch brings along later, sleep soon when they wait for each
+    other.
 
-    On a quiet machine that is as fast (sleeping at once is not: half as long again); where others use the cores too,
-    threads that spin hold each other up.
+    On a quiet machine that is as fast (sleeping at once is not: half as long again); where others
+    use the cores too, threads that spin hold each other up.
     """
     if "OMP_WAIT_POLICY" not in os.environ:  # the user's own choice
         os.environ.setdefault("GOMP_SPINCOUNT", "20000")  # turns; by default 300,000
 
 
 def build_parser() -> Parser:
-    parser = Parser(prog="gassip", description="Search a light graph neural network for a graph.", allow_abbrev=False)
+    parser = Parser(
+        prog="gassip",
+        description="Search a light graph neural network for a graph.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="version", version=f"gassip {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in COMMANDS:

@@ -1,7 +1,8 @@
 """GassipClassifier: the method with scikit-learn's habits, over one graph at a time.
 
-A graph is a PyG `Data` or a `Graph`. Its own masks say which nodes are for training, validation and test; where it has
-none a stratified split is drawn by `seed`. Predictions are for all nodes, in the values that y held.
+A graph is a PyG `Data` or a `Graph`. Its own masks say which nodes are for training, validation and
+test; where it has none a stratified split is drawn by `seed`. Predictions are for all nodes, in the
+values that y held.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,27 +16,29 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
-from gassip.artefact import inputs_fingerprint
-from gassip.budget import Budget, check_possible
+from gassip.budget.candidates import retrain_best, search_within
+from gassip.budget.fit import Budget, check_possible
 from gassip.errors import GassipError
-from gassip.graph import Graph, to_numpy
+from gassip.graph.graph import Graph, to_numpy
 from gassip.metrics import METRICS, Metric
 from gassip.metrics import score as metric_score
-from gassip.retrain import oriented, retrain
-from gassip.retrain import predict as class_scores
-from gassip.rivals import retrain_best, search_within
-from gassip.search import search
+from gassip.paper.loop import search
+from gassip.runs.write import inputs_fingerprint
 from gassip.settings import Gassip, preset
+from gassip.train.trainer import oriented, retrain
+from gassip.train.trainer import predict as class_scores
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
-    """Search, then retrain. `settings` is a Gassip, or a mapping of the fields that differ from the preset.
+    """Search, then retrain. `settings` is a Gassip, or a mapping of the fields that differ from the
+    preset.
 
-    `budget` is a Budget, or a mapping of its fields such as {"max_params": "25%"}: the net is then physically cut to
-    it, and `fit` raises GassipError with the least that can be had where it cannot be kept.
+    `budget` is a Budget, or a mapping of its fields such as {"max_params": "25%"}: the net is then
+    physically cut to it, and `fit` raises GassipError with the least that can be had where it
+    cannot be kept.
 
-    After `fit`: `found_` (what the search found), `solution_` (the trained net and the sparser graph), `model_` (the
-    net, a plain module), `graph_` (the input), `classes_`, `n_features_in_`.
+    After `fit`: `found_` (what the search found), `solution_` (the trained net and the sparser
+    graph), `model_` (the net, a plain module), `graph_` (the input), `classes_`, `n_features_in_`.
     """
 
     def __init__(
@@ -59,21 +62,33 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         if y is not None:
             raise GassipError("labels are read from data.y (-1 where unknown); do not pass y")
         if self.metric not in METRICS:
-            raise GassipError(f"there is no metric {self.metric!r}; choose one of {', '.join(METRICS)}")
+            raise GassipError(
+                f"there is no metric {self.metric!r}; choose one of {', '.join(METRICS)}"
+            )
         plain = data if isinstance(data, Graph) else Graph.from_data(data, seed=self.seed)
         graph = on_device(plain, self.device)
-        settings = self.settings if isinstance(self.settings, Gassip) else preset(self.preset, graph, self.settings)
+        settings = (
+            self.settings
+            if isinstance(self.settings, Gassip)
+            else preset(self.preset, graph, self.settings)
+        )
         if budget := self._budget():
             check_possible(graph, settings, budget)
             founds = search_within(graph, settings, budget, seed=self.seed, metric=self.metric)
-            self.found_, self.solution_ = retrain_best(graph, founds, budget, seed=self.seed, metric=self.metric)
+            self.found_, self.solution_ = retrain_best(
+                graph, founds, budget, seed=self.seed, metric=self.metric
+            )
         else:
             self.found_ = search(graph, settings, seed=self.seed, metric=self.metric)
             self.solution_ = retrain(graph, self.found_, seed=self.seed, metric=self.metric)
         self.graph_ = graph
         self.model_ = self.solution_.model
         # a Graph's y counts its classes from 0, a Data's y may hold any numbers
-        own = range(graph.num_classes) if isinstance(data, Graph) else [int(name) for name in graph.class_names]
+        own = (
+            range(graph.num_classes)
+            if isinstance(data, Graph)
+            else [int(name) for name in graph.class_names]
+        )
         self.classes_ = np.array(own)
         self.n_features_in_ = graph.num_features
         return self
@@ -98,7 +113,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         if nodes.dtype != bool or nodes.shape != (share.shape[0],):
             raise GassipError(f"mask must hold True/False for each of the {share.shape[0]} nodes")
         if data.y is None or len(data.y) != share.shape[0]:
-            raise GassipError(f"y must hold one label for each of the {share.shape[0]} nodes, -1 where unknown")
+            raise GassipError(
+                f"y must hold one label for each of the {share.shape[0]} nodes, -1 where unknown"
+            )
         y = to_numpy(data.y).reshape(-1)
         nodes = nodes & (y >= 0)
         if unknown := sorted(set(y[nodes].tolist()) - set(self.classes_.tolist())):
@@ -115,7 +132,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             return given if isinstance(given, Budget) else Budget(**given)
         except TypeError:
             known = ", ".join(field.name for field in fields(Budget))
-            raise GassipError(f"budget is {given!r}; expected a Budget, or amounts by name: {known}") from None
+            raise GassipError(
+                f"budget is {given!r}; expected a Budget, or amounts by name: {known}"
+            ) from None
 
     def _graph(self, data: Data | Graph | None) -> Graph:
         """The sparser graph where the training graph is meant, else the graph as it is."""
@@ -127,7 +146,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
                 f"x has {graph.num_features} features; the classifier was fitted on {self.n_features_in_}"
             )
         graph = oriented(graph, self.found_.settings)
-        if inputs_fingerprint(graph) == inputs_fingerprint(oriented(self.graph_, self.found_.settings)):
+        if inputs_fingerprint(graph) == inputs_fingerprint(
+            oriented(self.graph_, self.found_.settings)
+        ):
             return self.solution_.graph
         unknown = torch.zeros_like(graph.train_mask)  # labels of another graph correct nothing
         return on_device(replace(graph, train_mask=unknown), self.device)
@@ -138,7 +159,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         if mask is None and self._graph(data) is self.solution_.graph:
             mask = self.graph_.test_mask
         if mask is None:
-            raise GassipError("data has no test_mask; say which nodes to judge by, score(data, mask)")
+            raise GassipError(
+                "data has no test_mask; say which nodes to judge by, score(data, mask)"
+            )
         return to_numpy(mask).astype(bool)
 
 
@@ -146,11 +169,15 @@ def _inputs_of(data: Data, class_names: Sequence[str]) -> Graph:
     for key in ("x", "edge_index"):
         if data.get(key) is None:
             raise GassipError(f"data.{key} is missing; a prediction needs x and edge_index")
-    return Graph.inputs(data.x, data.edge_index, edge_weight=data.get("edge_weight"), class_names=class_names)
+    return Graph.inputs(
+        data.x, data.edge_index, edge_weight=data.get("edge_weight"), class_names=class_names
+    )
 
 
 def on_device(graph: Graph, device: str) -> Graph:
     try:
         return graph.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:
-        raise GassipError(f"device {device!r} cannot be used: {str(error).splitlines()[0][:120]}") from error
+        raise GassipError(
+            f"device {device!r} cannot be used: {str(error).splitlines()[0][:120]}"
+        ) from error

@@ -1,4 +1,5 @@
-"""The methods by name. A method is a frozen dataclass of its settings with `solve`; one that searches adds `search`.
+"""The methods by name. A method is a frozen dataclass of its settings with `solve`; one that
+searches adds `search`.
 
 `found` composes: DARTS+UGS is `Ugs().solve(graph, seed=0, found=Darts(...).search(graph, seed=0))`.
 """
@@ -50,10 +51,10 @@ from gassip.baselines.small_gcn import SmallGcn
 from gassip.baselines.stack import Stack
 from gassip.baselines.ugs import Ugs
 from gassip.errors import GassipError
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution
-from gassip.search import Row
+from gassip.paper.loop import Row
+from gassip.train.trainer import Found, Solution
 
 
 class Method(Protocol):
@@ -71,7 +72,8 @@ class Method(Protocol):
 
 
 class Searcher(Protocol):
-    """A method whose search stands apart from its training, so that one search can be trained with many seeds."""
+    """A method whose search stands apart from its training, so that one search can be trained with
+    many seeds."""
 
     def num_steps(self, graph: Graph) -> int:
         """How many rows a search tells."""
@@ -101,7 +103,9 @@ class Entry:
 
 
 METHODS: dict[str, Entry] = {
-    "gcn": Entry(lambda graph: Gcn(), "hand-made", "two graph convolutions", "Kipf and Welling, ICLR 2017"),
+    "gcn": Entry(
+        lambda graph: Gcn(), "hand-made", "two graph convolutions", "Kipf and Welling, ICLR 2017"
+    ),
     "gat": Entry(
         lambda graph: Gat.published(graph),
         "hand-made",
@@ -115,11 +119,19 @@ METHODS: dict[str, Entry] = {
         "Bianchi et al., TPAMI 2021",
     ),
     "sage": Entry(
-        lambda graph: Sage(), "hand-made", "two mean aggregations, and the node", "Hamilton et al., NeurIPS 2017"
+        lambda graph: Sage(),
+        "hand-made",
+        "two mean aggregations, and the node",
+        "Hamilton et al., NeurIPS 2017",
     ),
-    "gin": Entry(lambda graph: Gin(), "hand-made", "sums of neighbours through MLPs", "Xu et al., ICLR 2019"),
+    "gin": Entry(
+        lambda graph: Gin(), "hand-made", "sums of neighbours through MLPs", "Xu et al., ICLR 2019"
+    ),
     "sgc": Entry(
-        lambda graph: Sgc(), "hand-made", "one linear layer over features smoothed twice", "Wu et al., ICML 2019"
+        lambda graph: Sgc(),
+        "hand-made",
+        "one linear layer over features smoothed twice",
+        "Wu et al., ICML 2019",
     ),
     "appnp": Entry(
         lambda graph: Appnp(),
@@ -127,7 +139,12 @@ METHODS: dict[str, Entry] = {
         "an MLP, then ten steps of personalised PageRank",
         "Gasteiger et al., ICLR 2019",
     ),
-    "mlp": Entry(lambda graph: Mlp(), "hand-made", "two dense layers, no graph", "Rumelhart et al., Nature 1986"),
+    "mlp": Entry(
+        lambda graph: Mlp(),
+        "hand-made",
+        "two dense layers, no graph",
+        "Rumelhart et al., Nature 1986",
+    ),
     "label-propagation": Entry(
         lambda graph: LabelPropagation(),
         "hand-made",
@@ -158,21 +175,41 @@ METHODS: dict[str, Entry] = {
         "a GCN whose layers learn which edges to drop",
         "Luo et al., WSDM 2021",
     ),
-    "dspar": Entry(lambda graph: Dspar(), "sparsification", "a GCN on edges drawn by degree", "Liu et al., TMLR 2023"),
+    "dspar": Entry(
+        lambda graph: Dspar(),
+        "sparsification",
+        "a GCN on edges drawn by degree",
+        "Liu et al., TMLR 2023",
+    ),
     "gcn-jaccard": Entry(
-        lambda graph: GcnJaccard(), "defence", "a GCN without edges between unlike nodes", "Wu et al., IJCAI 2019"
+        lambda graph: GcnJaccard(),
+        "defence",
+        "a GCN without edges between unlike nodes",
+        "Wu et al., IJCAI 2019",
     ),
     "rgcn": Entry(
-        lambda graph: Rgcn(), "defence", "a GCN of Gaussians that hears uncertain nodes less", "Zhu et al., KDD 2019"
+        lambda graph: Rgcn(),
+        "defence",
+        "a GCN of Gaussians that hears uncertain nodes less",
+        "Zhu et al., KDD 2019",
     ),
     "gnnguard": Entry(
-        lambda graph: GnnGuard(), "defence", "a GCN that hears neighbours by likeness", "Zhang and Zitnik, NeurIPS 2020"
+        lambda graph: GnnGuard(),
+        "defence",
+        "a GCN that hears neighbours by likeness",
+        "Zhang and Zitnik, NeurIPS 2020",
     ),
     "random-mask": Entry(
-        lambda graph: RandomMask(), "control", "a GCN with half its weights removed at random from the start", "–"
+        lambda graph: RandomMask(),
+        "control",
+        "a GCN with half its weights removed at random from the start",
+        "–",
     ),
     "random-edges": Entry(
-        lambda graph: RandomEdges(), "control", "a GCN with a tenth of the edges removed at random", "–"
+        lambda graph: RandomEdges(),
+        "control",
+        "a GCN with a tenth of the edges removed at random",
+        "–",
     ),
     "magnitude": Entry(
         lambda graph: Magnitude(),
@@ -181,7 +218,10 @@ METHODS: dict[str, Entry] = {
         "Han et al., NeurIPS 2015",
     ),
     "small-gcn": Entry(
-        lambda graph: SmallGcn(), "control", "a GCN with few hidden units", "Kipf and Welling, ICLR 2017"
+        lambda graph: SmallGcn(),
+        "control",
+        "a GCN with few hidden units",
+        "Kipf and Welling, ICLR 2017",
     ),
     "darts": Entry(
         lambda graph: Darts.of(graph, prune=False, sparsify=False),
@@ -274,7 +314,10 @@ METHODS: dict[str, Entry] = {
         "Yan et al., ICCV Workshops 2019",
     ),
     "glnn": Entry(
-        lambda graph: Glnn(), "lightweight", "an MLP taught by a GNN; no graph at inference", "Zhang et al., ICLR 2022"
+        lambda graph: Glnn(),
+        "lightweight",
+        "an MLP taught by a GNN; no graph at inference",
+        "Zhang et al., ICLR 2022",
     ),
     "gassip": Entry(
         lambda graph: GassipMethod.of(graph),
@@ -320,7 +363,10 @@ def entry(name: str) -> Entry:
 
 def plain_settings(method: Method) -> dict[str, Any]:
     """Every field of a method, as JSON has it: tuples are lists."""
-    return {name: list(own) if isinstance(own, tuple) else own for name, own in asdict(method).items()}  # type: ignore[call-overload]
+    return {
+        name: list(own) if isinstance(own, tuple) else own
+        for name, own in asdict(method).items()  # type: ignore[call-overload]
+    }
 
 
 def changed(method: Method, given: Mapping[str, Any]) -> Method:
@@ -358,7 +404,11 @@ def _value(name: str, kind: Any, text: str) -> Any:
             return kind(text)
     except ValueError:
         pass
-    wanted = " or ".join(map(str, get_args(kind))) if get_origin(kind) is Literal else getattr(kind, "__name__", kind)
+    wanted = (
+        " or ".join(map(str, get_args(kind)))
+        if get_origin(kind) is Literal
+        else getattr(kind, "__name__", kind)
+    )
     raise GassipError(f"{name} is {text!r}; it must be a {wanted}")
 
 
@@ -368,9 +418,14 @@ def searcher(method: Method) -> Searcher | None:
 
 
 def trains_like_retrain(method: Method, found: Found | None) -> bool:
-    """Whether `solve` is the plain supervised training of a `Net`, which the batched trainer does for many seeds."""
+    """Whether `solve` is the plain supervised training of a `Net`, which the batched trainer does
+    for many seeds."""
     if found is not None:
-        return isinstance(method, GassipMethod) and type(method).solve is GassipMethod.solve and found.teacher is None
+        return (
+            isinstance(method, GassipMethod)
+            and type(method).solve is GassipMethod.solve
+            and found.teacher is None
+        )
     return isinstance(method, Stack) and type(method).solve is Stack.solve
 
 

@@ -1,10 +1,13 @@
-"""What a net is judged by: accuracy, macro F1, area under the ROC curve; equal to scikit-learn's, in one pass.
+"""What a net is judged by: accuracy, macro F1, area under the ROC curve; equal to scikit-learn's,
+in one pass.
 
     F1_c = 2 TP_c / (true_c + called_c)
-    AUC_c = (Σ_{i of c} rank_i - p (p + 1) / 2) / (p n)      p nodes of class c, n others; ties share their mean rank
+    AUC_c = (Σ_{i of c} rank_i - p (p + 1) / 2) / (p n)      p nodes of class c, n others; ties
+                                                             share their mean rank
 
-Macro F1 is the mean over the classes that occur, as truth or as answer; AUC is one class against the rest, the mean
-over the classes (two classes: that of class 1). Hanley and McNeil, Radiology 143, 1982.
+Macro F1 is the mean over the classes that occur, as truth or as answer; AUC is one class against
+the rest, the mean over the classes (two classes: that of class 1). Hanley and McNeil, Radiology
+143, 1982.
 """
 
 from typing import Literal, get_args
@@ -15,7 +18,7 @@ import torch
 from scipy.stats import rankdata
 from torch import Tensor
 
-from gassip.graph import SPLITS, Graph
+from gassip.graph.graph import SPLITS, Graph
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -48,7 +51,8 @@ def macro_f1(truth: Ints, called: Ints, classes: int) -> float:
 
 
 def roc_areas(truth: Ints, share: Floats) -> Floats:
-    """AUC_c of each column of `share` [N, C] against the rest, [C]; every class and its rest must occur."""
+    """AUC_c of each column of `share` [N, C] against the rest, [C]; every class and its rest must
+    occur."""
     of_class = truth[:, None] == np.arange(share.shape[1])
     positive = of_class.sum(0)
     ranks = np.where(of_class, rankdata(share, axis=0), 0.0).sum(0)

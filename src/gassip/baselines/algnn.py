@@ -1,11 +1,13 @@
 """ALGNN: architectures that are accurate and small at once, by multi-objective evolution.
 
-    maximise (validation score, −weights);   a dominates b if it is no worse in both and better in one
+    maximise (validation score, −weights);   a dominates b if it is no worse in both and better in
+                                             one
     next population: fronts of non-dominated architectures in turn, the last one cut by crowding distance
 
-Cai, Tao, Tang and Shi, ALGNN: Auto-Designed Lightweight Graph Neural Network, PRICAI 2021. There is no runnable
-reference: this follows the paper's idea in the search space of this package, with the selection of NSGA-II (Deb,
-Pratap, Agarwal and Meyarivan, IEEE TEC 2002). An architecture is one operation per layer and a width per hidden layer.
+Cai, Tao, Tang and Shi, ALGNN: Auto-Designed Lightweight Graph Neural Network, PRICAI 2021. There is
+no runnable reference: this follows the paper's idea in the search space of this package, with the
+selection of NSGA-II (Deb, Pratap, Agarwal and Meyarivan, IEEE TEC 2002). An architecture is one
+operation per layer and a width per hidden layer.
 """
 
 import random
@@ -14,14 +16,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gassip.baselines.pruning import Told, counted
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, train, validate
+from gassip.nn.net import Architecture, Net, net_for
+from gassip.nn.propagate import MaskedGraph
 from gassip.settings import ALL_OPS
-from gassip.space import Architecture, Net, net_for
+from gassip.train.trainer import Found, Solution, conclude, seeded, train, validate
 
-Gene = tuple[int, ...]  # the number of an operation per layer, then the number of a width per hidden layer
+Gene = tuple[
+    int, ...
+]  # the number of an operation per layer, then the number of a width per hidden layer
 Point = tuple[float, float]  # validation score, minus weights: both are better when higher
 
 
@@ -31,7 +35,8 @@ def dominates(one: Point, other: Point) -> bool:
 
 
 def fronts(points: Sequence[Point]) -> list[list[int]]:
-    """The points by rank: those that nothing dominates, those that only they dominate, and so on."""
+    """The points by rank: those that nothing dominates, those that only they dominate, and so
+    on."""
     left, ranked = list(range(len(points))), []
     while left:
         front = [i for i in left if not any(dominates(points[j], points[i]) for j in left)]
@@ -41,14 +46,17 @@ def fronts(points: Sequence[Point]) -> list[list[int]]:
 
 
 def crowding(points: Sequence[Point]) -> list[float]:
-    """Σ over objectives of the gap between a point's neighbours over the whole range; infinite at the ends."""
+    """Σ over objectives of the gap between a point's neighbours over the whole range; infinite at
+    the ends."""
     distance = [0.0] * len(points)
     for k in range(2):
         order = sorted(range(len(points)), key=lambda i: points[i][k])
         low, high = points[order[0]][k], points[order[-1]][k]
         distance[order[0]] = distance[order[-1]] = float("inf")
         for before, i, after in zip(order, order[1:], order[2:], strict=False):
-            distance[i] += (points[after][k] - points[before][k]) / (high - low) if high > low else 0.0
+            distance[i] += (
+                (points[after][k] - points[before][k]) / (high - low) if high > low else 0.0
+            )
     return distance
 
 
@@ -63,7 +71,8 @@ def survivors(points: Sequence[Point], count: int) -> list[int]:
 
 
 def lightest(points: Sequence[Point], tolerance: float) -> int:
-    """The smallest whose validation score lies within `tolerance` of the best; of equal sizes the better score."""
+    """The smallest whose validation score lies within `tolerance` of the best; of equal sizes the
+    better score."""
     best = max(score for score, _ in points)
     near = [i for i, (score, _) in enumerate(points) if score >= best - tolerance]
     return max(near, key=lambda i: (points[i][1], points[i][0]))
@@ -99,20 +108,37 @@ class Algnn:
         with seeded(seed, graph.device):
             tried = self.evolve(graph, random.Random(seed), metric, tell)
             genes = list(tried)
-            chosen = self.architecture(genes[lightest([tried[gene] for gene in genes], self.tolerance)])
+            chosen = self.architecture(
+                genes[lightest([tried[gene] for gene in genes], self.tolerance)]
+            )
             model = net_for(graph, chosen, self.dropout)
             best_epoch = self.fit(model, graph, self.epochs, metric, tell)
         front = [genes[i] for i in fronts([tried[gene] for gene in genes])[0]]
         rows = [
-            {"ops": str(a), "hidden": list(a.hidden), "val": tried[g][0], "weights": -int(tried[g][1])}
+            {
+                "ops": str(a),
+                "hidden": list(a.hidden),
+                "val": tried[g][0],
+                "weights": -int(tried[g][1]),
+            }
             for g, a in ((g, self.architecture(g)) for g in front)
         ]
-        details: dict[str, object] = {"architecture": str(chosen), "hidden": list(chosen.hidden), "front": rows}
+        details: dict[str, object] = {
+            "architecture": str(chosen),
+            "hidden": list(chosen.hidden),
+            "front": rows,
+        }
         return conclude(
-            model, graph, began=began, best_epoch=best_epoch, details=details | {"architectures_trained": len(tried)}
+            model,
+            graph,
+            began=began,
+            best_epoch=best_epoch,
+            details=details | {"architectures_trained": len(tried)},
         )
 
-    def evolve(self, graph: Graph, rng: random.Random, metric: Metric, tell: Told | None) -> dict[Gene, Point]:
+    def evolve(
+        self, graph: Graph, rng: random.Random, metric: Metric, tell: Told | None
+    ) -> dict[Gene, Point]:
         """Every architecture tried and its two objectives."""
         tried: dict[Gene, Point] = {}
 
@@ -126,7 +152,9 @@ class Algnn:
         for _ in range(self.generations):
             children = judged([self.child(population, rng) for _ in range(self.population)])
             pool = list(dict.fromkeys([*population, *children]))
-            population = [pool[i] for i in survivors([tried[gene] for gene in pool], self.population)]
+            population = [
+                pool[i] for i in survivors([tried[gene] for gene in pool], self.population)
+            ]
         return tried
 
     def choices(self) -> list[int]:
@@ -138,7 +166,9 @@ class Algnn:
 
     def child(self, ranked: list[Gene], rng: random.Random) -> Gene:
         """Each gene from one of two parents, each the better of two drawn, or drawn anew."""
-        parents = [ranked[min(rng.randrange(len(ranked)), rng.randrange(len(ranked)))] for _ in range(2)]
+        parents = [
+            ranked[min(rng.randrange(len(ranked)), rng.randrange(len(ranked)))] for _ in range(2)
+        ]
         mixed = [rng.choice(pair) for pair in zip(*parents, strict=True)]
         counts = self.choices()
         return tuple(
@@ -159,5 +189,11 @@ class Algnn:
 
     def fit(self, net: Net, graph: Graph, epochs: int, metric: Metric, tell: Told | None) -> int:
         return train(
-            net, graph, epochs=epochs, lr=self.lr, weight_decay=self.weight_decay, metric=metric, on_epoch=tell
+            net,
+            graph,
+            epochs=epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            metric=metric,
+            on_epoch=tell,
         )

@@ -1,4 +1,5 @@
-"""APPNP: an MLP, then personalised PageRank. Gasteiger, Bojchevski and Günnemann, Predict then Propagate, ICLR 2019.
+"""APPNP: an MLP, then personalised PageRank. Gasteiger, Bojchevski and Günnemann, Predict then
+Propagate, ICLR 2019.
 
     H = W2 ReLU(W1 X),   Z_0 = H,   Z_{k+1} = (1 - α) Â Z_k + α H,   Â = D^-1/2 (A + I) D^-1/2
 
@@ -12,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.lessons import supervised
-from gassip.ops import MaskedGraph
-from gassip.space import Model, drop
-from gassip.sparse import Csr, multiply, transform
+from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.losses import supervised
 
 
 class AppnpNet(Model):
@@ -63,4 +64,7 @@ class Appnp(Trained):
 
     def loss(self, model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
         assert isinstance(model, AppnpNet)
-        return supervised(model, graph, masked, epoch) + self.first_decay / 2 * model.first.square().sum()
+        return (
+            supervised(model, graph, masked, epoch)
+            + self.first_decay / 2 * model.first.square().sum()
+        )

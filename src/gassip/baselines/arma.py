@@ -1,5 +1,5 @@
-"""ARMA: h' = D^-1/2 A D^-1/2 h W + h V, one stack and one step. Bianchi et al., Graph Neural Networks with
-Convolutional ARMA Filters, TPAMI 2021."""
+"""ARMA: h' = D^-1/2 A D^-1/2 h W + h V, one stack and one step. Bianchi et al., Graph Neural
+Networks with Convolutional ARMA Filters, TPAMI 2021."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,10 +1,12 @@
-"""CGP: weights, edges and feature channels pruned little by little in one training, some of them grown back.
+"""CGP: weights, edges and feature channels pruned little by little in one training, some of them
+grown back.
 
-    s_t = s_f + (s_i − s_f)(1 − t/T)³       the share pruned at step t of T, one schedule for each of the three
+    s_t = s_f + (s_i − s_f)(1 − t/T)³       the share pruned at step t of T, one schedule for each
+                                            of the three
     keep k_t = (1 − s_t) n: the highest (1 − ρ) k_t by magnitude, and ρ k_t of the rest by the size of their gradient
 
-Liu, Zhan, Ma, Ding, Tao, Wu and Hu, Comprehensive Graph Gradual Pruning for Sparse Training in Graph Neural Networks,
-IEEE TNNLS 2023.
+Liu, Zhan, Ma, Ding, Tao, Wu and Hu, Comprehensive Graph Gradual Pruning for Sparse Training in
+Graph Neural Networks, IEEE TNNLS 2023.
 """
 
 import time
@@ -26,13 +28,13 @@ from gassip.baselines.pruning import (
     setting,
     take_over,
 )
-from gassip.graph import Graph
-from gassip.lessons import supervised
-from gassip.masks import highest
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, train
-from gassip.space import Architecture, Net, net_for
+from gassip.nn.net import Architecture, Net, net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.paper.masks import highest
+from gassip.train.losses import supervised
+from gassip.train.trainer import Found, Solution, conclude, seeded, train
 
 
 def cubic(step: int, steps: int, first: float, last: float) -> float:
@@ -41,9 +43,11 @@ def cubic(step: int, steps: int, first: float, last: float) -> float:
 
 
 def next_keep(score: Tensor, keep: Tensor, growth: Tensor, kept: int, regrow: float) -> Tensor:
-    """Exactly `kept` entries: the highest |score| of those alive, and round(regrow · kept) others by `growth`.
+    """Exactly `kept` entries: the highest |score| of those alive, and round(regrow · kept) others
+    by `growth`.
 
-    `growth` is |gradient|, or -inf where nothing may grow; what is dropped in this step may stay by its gradient.
+    `growth` is |gradient|, or -inf where nothing may grow; what is dropped in this step may stay by
+    its gradient.
     """
     kept = min(kept, int(keep.sum()))
     grown = round(regrow * kept)
@@ -58,11 +62,17 @@ class CgpNet(EdgeMaskedNet):
     channel_keep: Tensor  # [D] bool
 
     def __init__(
-        self, graph: Graph, architecture: Architecture, dropout: float, feature_index: Tensor | None = None
+        self,
+        graph: Graph,
+        architecture: Architecture,
+        dropout: float,
+        feature_index: Tensor | None = None,
     ) -> None:
         super().__init__(graph, architecture, dropout, feature_index)
         channels = self.layers[0].weight.shape[0]
-        self.channel_mask = nn.Parameter(1 + NOISE * torch.randn(channels))  # scales the columns of X
+        self.channel_mask = nn.Parameter(
+            1 + NOISE * torch.randn(channels)
+        )  # scales the columns of X
         self.register_buffer("edge_keep", torch.ones(self.edge_mask.numel(), dtype=torch.bool))
         self.register_buffer("channel_keep", torch.ones(channels, dtype=torch.bool))
 
@@ -92,7 +102,10 @@ class CgpNet(EdgeMaskedNet):
         """The weights alive, per layer."""
         keeps = [self.weight_keep(l) for l in range(len(self.layers))]
         pairs = zip(self.layers, keeps, strict=True)
-        return [torch.ones_like(o.weight, dtype=torch.bool) if keep is None else keep for o, keep in pairs]
+        return [
+            torch.ones_like(o.weight, dtype=torch.bool) if keep is None else keep
+            for o, keep in pairs
+        ]
 
     def revive(self) -> None:
         """Everything alive, at the values it has."""
@@ -154,9 +167,17 @@ class Cgp:
                 metric=metric,
                 on_epoch=tell,
             )
-        details: dict[str, object] = {"channels_kept": int(net.channel_keep.sum()), "architecture": str(shape)}
+        details: dict[str, object] = {
+            "channels_kept": int(net.channel_keep.sum()),
+            "architecture": str(shape),
+        }
         return conclude(
-            ticket, sparser, began=began, best_epoch=best_epoch, edges_total=graph.num_edges, details=details
+            ticket,
+            sparser,
+            began=began,
+            best_epoch=best_epoch,
+            edges_total=graph.num_edges,
+            details=details,
         )
 
     def prune_gradually(self, net: CgpNet, graph: Graph, tell: Told | None) -> None:
@@ -165,7 +186,10 @@ class Cgp:
         factors = [net.edge_mask, net.channel_mask]
         own = [value for name, value in net.named_parameters() if not name.endswith("_mask")]
         # no decay of factors: Adam would take those that no gradient reaches to 0 at its full rate
-        groups = [{"params": own, "weight_decay": self.weight_decay}, {"params": factors, "weight_decay": 0.0}]
+        groups = [
+            {"params": own, "weight_decay": self.weight_decay},
+            {"params": factors, "weight_decay": 0.0},
+        ]
         optimizer = torch.optim.Adam(groups, lr=self.lr, fused=True)
         given = flat(net.weight_keeps()).clone()
         for epoch in range(1, self.gradual_epochs + 1):
@@ -179,8 +203,11 @@ class Cgp:
             if tell is not None:
                 tell({"epoch": epoch, "train_loss": float(loss.detach())})
 
-    def step_masks(self, net: CgpNet, graph: Graph, masked: MaskedGraph, epoch: int, given: Tensor) -> None:
-        """Each of the three down to its share at this epoch; a weight that was not `given` is not grown."""
+    def step_masks(
+        self, net: CgpNet, graph: Graph, masked: MaskedGraph, epoch: int, given: Tensor
+    ) -> None:
+        """Each of the three down to its share at this epoch; a weight that was not `given` is not
+        grown."""
         by_weight, by_edge, by_channel = net.gradients(graph, masked)
         keeps = net.weight_keeps()
         row = flat([layer.weight.detach() for layer in net.layers])
@@ -188,13 +215,20 @@ class Cgp:
         kept = self.kept(int(given.sum()), self.weight_sparsity, epoch)
         weights = apart(next_keep(row, flat(keeps), growth, kept, self.regrow), keeps)
         edges = self.step_one(net.edge_mask, net.edge_keep, by_edge, self.edge_sparsity, epoch)
-        channels = self.step_one(net.channel_mask, net.channel_keep, by_channel, self.channel_sparsity, epoch)
+        channels = self.step_one(
+            net.channel_mask, net.channel_keep, by_channel, self.channel_sparsity, epoch
+        )
         net.settle(weights, edges, channels)
 
     @torch.no_grad()
-    def step_one(self, mask: Tensor, keep: Tensor, gradient: Tensor, sparsity: float, epoch: int) -> Tensor:
-        """What lives on of the edges or channels; one that is grown back starts at 1 (a weight at 0)."""
-        after = next_keep(mask, keep, gradient.abs(), self.kept(mask.numel(), sparsity, epoch), self.regrow)
+    def step_one(
+        self, mask: Tensor, keep: Tensor, gradient: Tensor, sparsity: float, epoch: int
+    ) -> Tensor:
+        """What lives on of the edges or channels; one that is grown back starts at 1 (a weight at
+        0)."""
+        after = next_keep(
+            mask, keep, gradient.abs(), self.kept(mask.numel(), sparsity, epoch), self.regrow
+        )
         mask[after & ~keep] = 1.0
         return after
 
@@ -204,7 +238,8 @@ class Cgp:
 
 @torch.no_grad()
 def folded(net: CgpNet, graph: Graph, current: Graph) -> tuple[Net, Graph]:
-    """A plain net and graph: channel scales multiplied into the first weights, kept edges as they were given."""
+    """A plain net and graph: channel scales multiplied into the first weights, kept edges as they
+    were given."""
     keeps = net.weight_keeps()
     keeps[0] = keeps[0] & net.channel_keep.unsqueeze(1)
     plain = take_over(net_for(graph, net.architecture, net.dropout, net.feature_index), net, keeps)

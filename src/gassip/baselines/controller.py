@@ -3,7 +3,8 @@
     p(a) = Π_s softmax(c · tanh(U_s h_s / T))_{a_s},   h_s = LSTM(h_{s-1}, E a_{s-1})
     ∇J = Σ_s ∇log p(a_s) (R − b),   b ← d b + (1 − d) R
 
-Zoph and Le, Neural Architecture Search with Reinforcement Learning, ICLR 2017; shared by GraphNAS and GAUSS.
+Zoph and Le, Neural Architecture Search with Reinforcement Learning, ICLR 2017; shared by GraphNAS
+and GAUSS.
 
 Shapes: B architectures at once, S choices each.
 """
@@ -25,7 +26,8 @@ class Draw:
 
 
 class Controller(nn.Module):
-    """`steps` names the kind of each choice, `sizes` how many options a kind has; equal kinds share their weights.
+    """`steps` names the kind of each choice, `sizes` how many options a kind has; equal kinds share
+    their weights.
 
     `tanh_constant` bounds the scores; None leaves them as they are.
     """
@@ -42,8 +44,12 @@ class Controller(nn.Module):
         super().__init__()
         self.steps, self.tanh_constant, self.temperature = tuple(steps), tanh_constant, temperature
         self.cell = nn.LSTMCell(units, units)
-        self.embeddings = nn.ModuleDict({kind: nn.Embedding(size, units) for kind, size in sizes.items()})
-        self.decoders = nn.ModuleDict({kind: nn.Linear(units, size) for kind, size in sizes.items()})
+        self.embeddings = nn.ModuleDict(
+            {kind: nn.Embedding(size, units) for kind, size in sizes.items()}
+        )
+        self.decoders = nn.ModuleDict(
+            {kind: nn.Linear(units, size) for kind, size in sizes.items()}
+        )
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
         for decoder in self.decoders.values():
@@ -81,7 +87,9 @@ class Reinforce:
         """One step up the reward [B], to which the entropy of the choices is added."""
         earned = reward + self.entropy * draw.entropy.detach().sum(1)
         mean = float(earned.mean())
-        self.baseline = mean if self.baseline is None else self.decay * self.baseline + (1 - self.decay) * mean
+        self.baseline = (
+            mean if self.baseline is None else self.decay * self.baseline + (1 - self.decay) * mean
+        )
         loss = -(draw.log_prob.sum(1) * (earned - self.baseline)).mean()
         self.optimizer.zero_grad()
         loss.backward()

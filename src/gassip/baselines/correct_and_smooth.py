@@ -1,10 +1,13 @@
-"""Correct and smooth: a net's errors on training nodes, spread over the graph, then the labels themselves. Huang et
-al., Combining Label Propagation and Simple Models Out-performs Graph Neural Networks, ICLR 2021.
+"""Correct and smooth: a net's errors on training nodes, spread over the graph, then the labels
+themselves. Huang et al., Combining Label Propagation and Simple Models Out-performs Graph Neural
+Networks, ICLR 2021.
 
-    correct   E_0 = Y − P on training nodes, 0 elsewhere,   E_{k+1} = α S E_k + (1 − α) E_0,   P' = P + scale · E_K
+    correct   E_0 = Y − P on training nodes, 0 elsewhere,   E_{k+1} = α S E_k + (1 − α) E_0,   P' =
+              P + scale · E_K
     smooth    P'_i = Y_i on training nodes,   P_{k+1} = α S P_k + (1 − α) P',   S = D^-1/2 A D^-1/2
 
-PyG has both steps. The scale is the one that validates best: each node's own (autoscale), or a number.
+PyG has both steps. The scale is the one that validates best: each node's own (autoscale), or a
+number.
 """
 
 import time
@@ -19,13 +22,13 @@ from torch import Tensor
 from torch_geometric.nn.models import CorrectAndSmooth as Propagation
 
 from gassip.baselines.stack import Stack
-from gassip.graph import Graph
-from gassip.labels import known_labels
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric, all_scores
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, predict
-from gassip.space import Model, Net
-from gassip.sparse import Csr
+from gassip.nn.net import Model, Net
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.label_propagation import known_labels
+from gassip.train.trainer import Found, Solution, predict
 
 LEAST = 1e-9  # a share under its logarithm
 
@@ -35,12 +38,16 @@ class Smoothed(Model):
 
     labels: Tensor  # [N], -1 where unknown
 
-    def __init__(self, net: Net, labels: Tensor, settings: "CorrectAndSmooth", scale: float) -> None:
+    def __init__(
+        self, net: Net, labels: Tensor, settings: "CorrectAndSmooth", scale: float
+    ) -> None:
         super().__init__()
         self.net = net
         self.register_buffer("labels", labels)
         options = {"autoscale": scale == 0, "scale": scale}
-        self.propagation = Propagation(settings.steps, settings.alpha, settings.steps, settings.alpha, **options)
+        self.propagation = Propagation(
+            settings.steps, settings.alpha, settings.steps, settings.alpha, **options
+        )
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         share, known = torch.softmax(self.net.run(x, graph), 1), self.labels >= 0
@@ -51,7 +58,8 @@ class Smoothed(Model):
 
 @contextmanager
 def quiet_csr(graph: MaskedGraph) -> Iterator[Tensor]:
-    """The edges in a form by which PyG multiplies without a copy per edge; torch calls it new in warnings."""
+    """The edges in a form by which PyG multiplies without a copy per edge; torch calls it new in
+    warnings."""
     pattern = graph.adjacency
     parts = (pattern.rowptr.long(), pattern.col64, graph.edge_weight)
     with warnings.catch_warnings():
@@ -83,7 +91,9 @@ class CorrectAndSmooth(Stack):
         began = time.perf_counter()
         plain = super().solve(graph, seed=seed, metric=metric, on_epoch=on_epoch)
         choices = {f"scale {scale:g}": self.smoothed(plain, scale) for scale in self.scales}
-        values = {name: own.scores.get(metric, {}).get("val", -torch.inf) for name, own in choices.items()}
+        values = {
+            name: own.scores.get(metric, {}).get("val", -torch.inf) for name, own in choices.items()
+        }
         best = max(values, key=lambda name: values[name])
         details: dict[str, object] = {"correction": best, "val": values, "plain": plain.scores}
         return replace(choices[best], details=details, seconds=time.perf_counter() - began)
@@ -92,4 +102,9 @@ class CorrectAndSmooth(Stack):
         """The trained net corrected and smoothed with this scale."""
         assert isinstance(plain.model, Net)
         model = Smoothed(plain.model, known_labels(plain.graph), self, scale).eval()
-        return replace(plain, model=model, scores=all_scores(predict(model, plain.graph), plain.graph), size=None)
+        return replace(
+            plain,
+            model=model,
+            scores=all_scores(predict(model, plain.graph), plain.graph),
+            size=None,
+        )

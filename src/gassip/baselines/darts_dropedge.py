@@ -1,9 +1,12 @@
-"""DARTS whose search sees a random part of the edges, drawn anew every epoch: the paper's in-text ablation.
+"""DARTS whose search sees a random part of the edges, drawn anew every epoch: the paper's in-text
+ablation.
 
-    A_t = A ⊙ m_t,   m_t keeps round(keep · P) of the P undirected edges at random,   W ← L_train(A_t),   α ← L_val(A_t)
+    A_t = A ⊙ m_t,   m_t keeps round(keep · P) of the P undirected edges at random,   W ←
+                     L_train(A_t),   α ← L_val(A_t)
 
-The found architecture is retrained on all edges. DropEdge: Rong et al., Towards Deep Graph Convolutional Networks on
-Node Classification, ICLR 2020; the share kept is the one published there for Cora.
+The found architecture is retrained on all edges. DropEdge: Rong et al., Towards Deep Graph
+Convolutional Networks on Node Classification, ICLR 2020; the share kept is the one published there
+for Cora.
 """
 
 from collections.abc import Callable
@@ -15,11 +18,11 @@ from torch import Tensor
 
 from gassip.baselines.darts import Darts
 from gassip.errors import GassipError
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, seeded
-from gassip.search import Row, State, epoch, induce
+from gassip.nn.propagate import MaskedGraph
+from gassip.paper.loop import Row, State, epoch, induce
+from gassip.train.trainer import Found, seeded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,8 @@ class DartsDropedge(Darts):
         partial: Path | None = None,
         on_draw: Callable[[Tensor], None] | None = None,
     ) -> Found:
-        """`on_draw` is shown the edges [E] of each epoch. A killed one begins anew: nothing is kept in `partial`."""
+        """`on_draw` is shown the edges [E] of each epoch. A killed one begins anew: nothing is kept
+        in `partial`."""
         with seeded(seed, graph.device):
             state = State(graph, self.plain())
             while len(state.history) < self.epochs:

@@ -2,8 +2,8 @@
 
     a* = argmax α of DARTS;   then UGS's rounds on a* from fresh weights and the whole graph
 
-Liu, Simonyan and Yang, DARTS, ICLR 2019, and Chen et al., A Unified Lottery Ticket Hypothesis for Graph Neural
-Networks, ICML 2021; the pair is a baseline of Xie et al., KDD 2024.
+Liu, Simonyan and Yang, DARTS, ICLR 2019, and Chen et al., A Unified Lottery Ticket Hypothesis for
+Graph Neural Networks, ICML 2021; the pair is a baseline of Xie et al., KDD 2024.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from pathlib import Path
 
 from gassip.baselines.darts import Darts
 from gassip.baselines.ugs import Ugs
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution
-from gassip.search import Row
+from gassip.paper.loop import Row
+from gassip.train.trainer import Found, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,9 @@ class DartsUgs(Ugs):
         on_epoch: Callable[[Row], None] | None = None,
         partial: Path | None = None,
     ) -> Found:
-        return self.darts(graph).search(graph, seed=seed, metric=metric, on_epoch=on_epoch, partial=partial)
+        return self.darts(graph).search(
+            graph, seed=seed, metric=metric, on_epoch=on_epoch, partial=partial
+        )
 
     def solve(
         self,

@@ -1,5 +1,5 @@
-"""DropEdge: another random part of the edges in each epoch. Rong et al., DropEdge: Towards Deep Graph Convolutional
-Networks on Node Classification, ICLR 2020.
+"""DropEdge: another random part of the edges in each epoch. Rong et al., DropEdge: Towards Deep
+Graph Convolutional Networks on Node Classification, ICLR 2020.
 
     A_t = A ⊙ M_t,   M_t keeps a share p of the entries,   h' = D_t^-1/2 (A_t + I) D_t^-1/2 h W
 
@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.lessons import supervised
-from gassip.ops import MaskedGraph
-from gassip.pairs import check_share
-from gassip.space import Architecture, Model, net_for
+from gassip.graph.graph import Graph
+from gassip.graph.undirected import check_share
+from gassip.nn.net import Architecture, Model, net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.losses import supervised
 
 
 def thinned(masked: MaskedGraph, share: float) -> MaskedGraph:
-    """The graph with exactly round(share · E) of its directed edges, drawn anew; the others weigh 0."""
+    """The graph with exactly round(share · E) of its directed edges, drawn anew; the others weigh
+    0."""
     count = masked.edge_weight.numel()
     keep = torch.zeros_like(masked.edge_weight)
     keep[torch.randperm(count, device=keep.device)[: round(share * count)]] = 1.0
@@ -48,7 +49,9 @@ class DropEdge(Trained):
         return PUBLISHED.get(graph.name.split("-")[0], DropEdge())
 
     def model(self, graph: Graph) -> Model:
-        shape = Architecture(ops=("GCNConv",) * self.layers, hidden=(self.hidden,) * (self.layers - 1))
+        shape = Architecture(
+            ops=("GCNConv",) * self.layers, hidden=(self.hidden,) * (self.layers - 1)
+        )
         return net_for(graph, shape, self.dropout)
 
     def loss(self, model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:

@@ -1,5 +1,5 @@
-"""DSpar: edges drawn by degree, without training. Liu et al., DSpar: An Embarrassingly Simple Strategy for Efficient
-GNN Training and Inference via Degree-based Sparsification, TMLR 2023.
+"""DSpar: edges drawn by degree, without training. Liu et al., DSpar: An Embarrassingly Simple
+Strategy for Efficient GNN Training and Inference via Degree-based Sparsification, TMLR 2023.
 
     p_ij ∝ 1/d_i + 1/d_j
 
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from gassip.baselines.gcn import Gcn
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
+from gassip.graph.undirected import check_share, draw, ends
 from gassip.metrics import Metric
-from gassip.pairs import check_share, draw, ends
-from gassip.retrain import Found, Solution
+from gassip.train.trainer import Found, Solution
 
 
 def probability(graph: Graph) -> Tensor:
@@ -51,5 +51,7 @@ class Dspar(Gcn):
         on_epoch: Callable[[dict[str, float]], None] | None = None,
     ) -> Solution:
         began = time.perf_counter()
-        solution = super().solve(self.sparser(graph, seed), seed=seed, metric=metric, on_epoch=on_epoch)
+        solution = super().solve(
+            self.sparser(graph, seed), seed=seed, metric=metric, on_epoch=on_epoch
+        )
         return replace(solution, edges_total=graph.num_edges, seconds=time.perf_counter() - began)

@@ -1,10 +1,13 @@
-"""Early-Bird GCN: the winning ticket of weights and graph is drawn as soon as its masks stand still.
+"""Early-Bird GCN: the winning ticket of weights and graph is drawn as soon as its masks stand
+still.
 
-    each epoch: a step of W on CE, a step of m_g on CE + λ ‖m_g‖₁; masks = the highest |W| and the highest m_g
-    stop when max over the last three epochs of Hamming(masks, masks then) < 0.1; retrain W on what is left
+    each epoch: a step of W on CE, a step of m_g on CE + λ ‖m_g‖₁; masks = the highest |W| and the
+    highest m_g stop when max over the last three epochs of Hamming(masks, masks then) < 0.1;
+    retrain W on what is left
 
-Hamming is the share of entries that differ. You, Lu, Zhou, Fu and Lin, Early-Bird GCNs: Graph-Network Co-Optimization
-Towards More Efficient GCN Training and Inference via Drawing Early-Bird Lottery Tickets, AAAI 2022.
+Hamming is the share of entries that differ. You, Lu, Zhou, Fu and Lin, Early-Bird GCNs:
+Graph-Network Co-Optimization Towards More Efficient GCN Training and Inference via Drawing
+Early-Bird Lottery Tickets, AAAI 2022.
 """
 
 import time
@@ -27,12 +30,12 @@ from gassip.baselines.pruning import (
     step_alone,
     take_over,
 )
-from gassip.graph import Graph
-from gassip.lessons import supervised
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, train
-from gassip.space import net_for
+from gassip.nn.net import net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.losses import supervised
+from gassip.train.trainer import Found, Solution, conclude, seeded, train
 
 Masks = tuple[Tensor, Tensor]  # weights of all layers in one row, undirected edges; bool
 
@@ -43,11 +46,16 @@ def hamming(one: Tensor, other: Tensor) -> float:
 
 
 def settled(masks: Sequence[Masks], window: int, tolerance: float) -> bool:
-    """Whether the newest masks lie within `tolerance` of each of the `window` before them, weights and edges both."""
+    """Whether the newest masks lie within `tolerance` of each of the `window` before them, weights
+    and edges both."""
     if len(masks) <= window:
         return False
     newest = masks[-1]
-    pairs = [(now, then) for before in masks[-window - 1 : -1] for now, then in zip(newest, before, strict=True)]
+    pairs = [
+        (now, then)
+        for before in masks[-window - 1 : -1]
+        for now, then in zip(newest, before, strict=True)
+    ]
     return max(hamming(now, then) for now, then in pairs) < tolerance
 
 
@@ -88,7 +96,9 @@ class EarlyBird:
             net.prune(first_keep(net, found))
             (weights, edges), drawn = self.draw(net, current, first_keep(net, found), tell)
             keep = apart(weights, [layer.weight for layer in net.layers])
-            ticket = take_over(net_for(graph, shape, self.dropout, columns), net, keep)  # it goes on from here
+            ticket = take_over(
+                net_for(graph, shape, self.dropout, columns), net, keep
+            )  # it goes on from here
             sparser = current.keep(edges[current.pair])
             best_epoch = train(
                 ticket,
@@ -101,21 +111,32 @@ class EarlyBird:
             )
         details: dict[str, object] = {"drawn_at_epoch": drawn, "architecture": str(shape)}
         return conclude(
-            ticket, sparser, began=began, best_epoch=best_epoch, edges_total=graph.num_edges, details=details
+            ticket,
+            sparser,
+            began=began,
+            best_epoch=best_epoch,
+            edges_total=graph.num_edges,
+            details=details,
         )
 
-    def draw(self, net: EdgeMaskedNet, graph: Graph, given: list[Tensor], tell: Told | None) -> tuple[Masks, int]:
+    def draw(
+        self, net: EdgeMaskedNet, graph: Graph, given: list[Tensor], tell: Told | None
+    ) -> tuple[Masks, int]:
         """Train W and m_g in turn until the masks stand still; the masks, and the epoch."""
         masked, row = MaskedGraph.of(graph), flat(given)
         own = [value for name, value in net.named_parameters() if name != "edge_mask"]
-        weight_optimizer = torch.optim.Adam(own, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+        weight_optimizer = torch.optim.Adam(
+            own, lr=self.lr, weight_decay=self.weight_decay, fused=True
+        )
         edge_optimizer = torch.optim.Adam([net.edge_mask], lr=self.lr_edge)
         masks: list[Masks] = []
         net.train()
         for epoch in range(1, self.draw_epochs + 1):
             loss = supervised(net, graph, masked, epoch)
             step_alone(weight_optimizer, own, loss)
-            penalised = supervised(net, graph, masked, epoch) + self.l1_edge * net.edge_mask.abs().sum()
+            penalised = (
+                supervised(net, graph, masked, epoch) + self.l1_edge * net.edge_mask.abs().sum()
+            )
             step_alone(edge_optimizer, [net.edge_mask], penalised)
             masks = [*masks[-self.window :], self.masks(net, row)]
             if tell is not None:
@@ -127,6 +148,10 @@ class EarlyBird:
     @torch.no_grad()
     def masks(self, net: EdgeMaskedNet, given: Tensor) -> Masks:
         """The highest |W| over all layers and the highest m_g, at the ratios."""
-        weights = drop_lowest(flat([layer.weight.abs() for layer in net.layers]), given, self.weight_share)
+        weights = drop_lowest(
+            flat([layer.weight.abs() for layer in net.layers]), given, self.weight_share
+        )
         edges = net.edge_score()
-        return weights, drop_lowest(edges, torch.ones_like(edges, dtype=torch.bool), self.edge_share)
+        return weights, drop_lowest(
+            edges, torch.ones_like(edges, dtype=torch.bool), self.edge_share
+        )

@@ -1,9 +1,10 @@
-"""Exhaustive search: every architecture of the paper's space trained once, the best on validation taken.
+"""Exhaustive search: every architecture of the paper's space trained once, the best on validation
+taken.
 
     a* = argmax_{a ∈ O^L} val(train(a)),   5² = 25 architectures (4² on Physics, 4³ = 64 on arXiv)
 
-The whole table goes with the result, so that any searcher's pick has a rank (`rank_of`). A control of our own; the
-space is the appendix of Xie et al., KDD 2024.
+The whole table goes with the result, so that any searcher's pick has a rank (`rank_of`). A control
+of our own; the space is the appendix of Xie et al., KDD 2024.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +13,10 @@ from pathlib import Path
 
 from gassip.baselines.gassip import GassipMethod, trained
 from gassip.baselines.trials import all_paths, found_from, try_all
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution
-from gassip.search import Row
+from gassip.paper.loop import Row
+from gassip.train.trainer import Found, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,9 @@ class Exhaustive(GassipMethod):
 
     prune: bool = field(default=False, metadata={"help": "off: there is no weight mask"})
     sparsify: bool = field(default=False, metadata={"help": "off: there is no edge mask"})
-    trial_epochs: int = field(default=300, metadata={"help": "epochs each architecture is trained for"})
+    trial_epochs: int = field(
+        default=300, metadata={"help": "epochs each architecture is trained for"}
+    )
 
     def paths(self, seed: int) -> list[tuple[str, ...]]:
         """The architectures to try."""
@@ -45,7 +48,13 @@ class Exhaustive(GassipMethod):
         """Begins anew where it was killed: nothing is kept in `partial`."""
         settings = self.plain()
         trials = try_all(
-            graph, settings, self.paths(seed), self.trial_epochs, seed=seed, metric=metric, on_epoch=on_epoch
+            graph,
+            settings,
+            self.paths(seed),
+            self.trial_epochs,
+            seed=seed,
+            metric=metric,
+            on_epoch=on_epoch,
         )
         return found_from(graph, settings, trials)
 
@@ -59,11 +68,14 @@ class Exhaustive(GassipMethod):
         on_epoch: Callable[[dict[str, float]], None] | None = None,
     ) -> Solution:
         searched = found or self.search(graph, seed=seed, metric=metric)
-        solution = trained(graph, searched, found is None, seed=seed, metric=metric, on_epoch=on_epoch)
+        solution = trained(
+            graph, searched, found is None, seed=seed, metric=metric, on_epoch=on_epoch
+        )
         return replace(solution, details=solution.details | {"trials": searched.history})
 
 
 def rank_of(architecture: str, trials: Sequence[dict[str, float | str]]) -> int:
-    """The place of an architecture in a table of trials, 1 for the best validation score (ties: the lower loss)."""
+    """The place of an architecture in a table of trials, 1 for the best validation score (ties: the
+    lower loss)."""
     ordered = sorted(trials, key=lambda t: (-float(t["val_score"]), float(t["val_loss"])))
     return 1 + [t["architecture"] for t in ordered].index(architecture)

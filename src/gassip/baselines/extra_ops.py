@@ -1,14 +1,17 @@
-"""Operations beyond the paper's five, exact under an edge mask: weight 0 equals edge absent, weight 1 PyG's layer.
+"""Operations beyond the paper's five, exact under an edge mask: weight 0 equals edge absent, weight
+1 PyG's layer.
 
 With m_ij the weight of the edge j → i, P = X W and N_i the senders to i:
 
     GINConv      y_i = MLP(x_i + Σ_j m_ij x_j),   MLP = Linear, ReLU, Linear
     GraphConv    y_i = Σ_j m_ij P1_j + P2_i
-    GATv2Conv    y_i = Σ_{j ∈ N_i ∪ i} a_ij P1_j,   a_ij ∝ m_ij exp(v · LeakyReLU(P1_j + P2_i)),   m_ii = 1
+    GATv2Conv    y_i = Σ_{j ∈ N_i ∪ i} a_ij P1_j,   a_ij ∝ m_ij exp(v · LeakyReLU(P1_j + P2_i)),
+                 m_ii = 1
 
-GIN from Xu et al., ICLR 2019; GraphConv from Morris et al., AAAI 2019; GATv2 from Brody et al., ICLR 2022. The sum in
-GIN is linear, so its first Linear comes before it and a sparse X stays sparse. What couples the two ends of an edge in
-F features is computed in slices of edges and computed again in the backward pass: nothing of size E × F is kept.
+GIN from Xu et al., ICLR 2019; GraphConv from Morris et al., AAAI 2019; GATv2 from Brody et al.,
+ICLR 2022. The sum in GIN is linear, so its first Linear comes before it and a sparse X stays
+sparse. What couples the two ends of an edge in F features is computed in slices of edges and
+computed again in the backward pass: nothing of size E × F is kept.
 
 Shapes: N nodes, E directed edges, F width, H heads of width F / H.
 """
@@ -22,12 +25,13 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
-from gassip.space import Layer
-from gassip.sparse import Csr, multiply, transform
+from gassip.graph.csr import Csr, multiply, transform
+from gassip.nn.net import Layer
+from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
 
 SLICE = 2**22  # numbers held at once where an edge has F of them
-RECOMPUTE_FROM = 200_000  # edges from which a supernet computes its operations again rather than keep what they saved
+# edges from which a supernet computes its operations again rather than keep what they saved
+RECOMPUTE_FROM = 200_000
 Coupling = Literal["leaky_relu", "tanh"]
 
 
@@ -109,7 +113,8 @@ def make_op(name: str, in_width: int, out_width: int, heads: int = 1) -> Op:
 
 
 def lean(op: Op, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-    """op(h), computed again in the backward pass on large graphs, so that a supernet keeps only its outputs."""
+    """op(h), computed again in the backward pass on large graphs, so that a supernet keeps only its
+    outputs."""
     if not torch.is_grad_enabled() or graph.adjacency.nnz < RECOMPUTE_FROM:
         return op(h, graph)
     out = checkpoint(op, h, graph, use_reentrant=False)
@@ -118,21 +123,25 @@ def lean(op: Op, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
 
 
 def shares(graph: MaskedGraph, logit: Tensor, self_logit: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax over N_i ∪ i of logits [E, H] and [N, H]; the mask multiplies after the exponential, so 0 removes."""
+    """Softmax over N_i ∪ i of logits [E, H] and [N, H]; the mask multiplies after the exponential,
+    so 0 removes."""
     row = graph.adjacency.row
     weight = graph.edge_weight.unsqueeze(1)
     with torch.no_grad():  # the largest logit that is present, so that no exponential overflows
         present = torch.where(weight > 0, logit, -torch.inf)
         top = self_logit.scatter_reduce(0, row.unsqueeze(1).expand_as(logit), present, "amax")
         floor = top.index_select(0, row)
-    grown = weight * torch.exp(torch.where(logit > floor, floor, logit) - floor)  # an absent edge may lie above
+    grown = weight * torch.exp(
+        torch.where(logit > floor, floor, logit) - floor
+    )  # an absent edge may lie above
     self_grown = torch.exp(self_logit - top)
     total = self_grown.index_add(0, row, grown)
     return grown / total.index_select(0, row), self_grown / total
 
 
 def per_head(adjacency: Csr, heads: int) -> Csr:
-    """The pattern once per head down the diagonal, [H·N, H·N]; made once and kept beside the pattern."""
+    """The pattern once per head down the diagonal, [H·N, H·N]; made once and kept beside the
+    pattern."""
     if heads == 1:
         return adjacency
     known: dict[int, Csr] = adjacency.__dict__.setdefault("per_head", {})
@@ -151,7 +160,9 @@ def weighted_sum(graph: MaskedGraph, sent: Tensor, share: Tensor, self_share: Te
     apart = sent.view(nodes, heads, -1)
     stacked = apart.transpose(0, 1).reshape(heads * nodes, -1)
     near = multiply(per_head(graph.adjacency, heads), stacked, share.t().reshape(-1))
-    return (near.view(heads, nodes, -1).transpose(0, 1) + self_share.unsqueeze(2) * apart).flatten(1)
+    return (near.view(heads, nodes, -1).transpose(0, 1) + self_share.unsqueeze(2) * apart).flatten(
+        1
+    )
 
 
 def edge_dot(adjacency: Csr, receiver: Tensor, sender: Tensor) -> Tensor:
@@ -178,22 +189,34 @@ class _EdgeDot(torch.autograd.Function):
         return None, multiply(adjacency, sender, grad), multiply(back, receiver, grad[order])
 
 
-def coupled_logits(adjacency: Csr, receiver: Tensor, sender: Tensor, vector: Tensor, coupling: Coupling) -> Tensor:
-    """v_h · φ(receiver_i + sender_j) for each edge and head, [E, H]; φ is LeakyReLU or tanh, v is [H, F / H]."""
+def coupled_logits(
+    adjacency: Csr, receiver: Tensor, sender: Tensor, vector: Tensor, coupling: Coupling
+) -> Tensor:
+    """v_h · φ(receiver_i + sender_j) for each edge and head, [E, H]; φ is LeakyReLU or tanh, v is
+    [H, F / H]."""
     return _Coupled.apply(adjacency, receiver, sender, vector, coupling)
 
 
 class _Coupled(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: FunctionCtx, adjacency: Csr, receiver: Tensor, sender: Tensor, vector: Tensor, coupling: Coupling
+        ctx: FunctionCtx,
+        adjacency: Csr,
+        receiver: Tensor,
+        sender: Tensor,
+        vector: Tensor,
+        coupling: Coupling,
     ) -> Tensor:
         ctx.save_for_backward(receiver, sender, vector)
         ctx.adjacency, ctx.coupling = adjacency, coupling  # type: ignore[attr-defined]
         out = receiver.new_empty(adjacency.nnz, vector.shape[0])
         for part in _slices(adjacency.nnz, receiver.shape[1]):
-            total = receiver.index_select(0, adjacency.row[part]).add_(sender.index_select(0, adjacency.col[part]))
-            bent = F.leaky_relu_(total, NEGATIVE_SLOPE) if coupling == "leaky_relu" else total.tanh_()
+            total = receiver.index_select(0, adjacency.row[part]).add_(
+                sender.index_select(0, adjacency.col[part])
+            )
+            bent = (
+                F.leaky_relu_(total, NEGATIVE_SLOPE) if coupling == "leaky_relu" else total.tanh_()
+            )
             out[part] = (bent.view(-1, *vector.shape) * vector).sum(2)
         return out
 
@@ -203,7 +226,9 @@ class _Coupled(torch.autograd.Function):
         receiver, sender, vector = ctx.saved_tensors  # type: ignore[attr-defined]
         adjacency: Csr = ctx.adjacency  # type: ignore[attr-defined]
         leaky = ctx.coupling == "leaky_relu"  # type: ignore[attr-defined]
-        to_receiver, to_sender, to_vector = (torch.zeros_like(t) for t in (receiver, sender, vector))
+        to_receiver, to_sender, to_vector = (
+            torch.zeros_like(t) for t in (receiver, sender, vector)
+        )
         for part in _slices(adjacency.nnz, receiver.shape[1]):
             row, col = adjacency.row[part], adjacency.col64[part]
             total = receiver.index_select(0, row) + sender.index_select(0, col)
@@ -218,21 +243,27 @@ class _Coupled(torch.autograd.Function):
 
 
 def edge_max(graph: MaskedGraph, sent: Tensor, share: Tensor, self_share: Tensor) -> Tensor:
-    """max over N_i ∪ i of a_ij P_j, feature by feature, [N, F]; a and a_ii are [E, H] and [N, H]."""
+    """max over N_i ∪ i of a_ij P_j, feature by feature, [N, F]; a and a_ii are [E, H] and [N,
+    H]."""
     parts = sent.chunk(share.shape[1], dim=1)
     outputs = []
     for k, part in enumerate(parts):
         own = self_share[:, k, None] * part
-        near = _EdgeMax.apply(graph.adjacency, graph.edge_weight > 0, part.contiguous(), share[:, k].contiguous())
+        near = _EdgeMax.apply(
+            graph.adjacency, graph.edge_weight > 0, part.contiguous(), share[:, k].contiguous()
+        )
         outputs.append(torch.maximum(own, near))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
 
 class _EdgeMax(torch.autograd.Function):
-    """max_j v_ij D_j over present edges, -inf where there are none; keeps only which edge won, [R, F]."""
+    """max_j v_ij D_j over present edges, -inf where there are none; keeps only which edge won, [R,
+    F]."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, adjacency: Csr, present: Tensor, dense: Tensor, value: Tensor) -> Tensor:
+    def forward(
+        ctx: FunctionCtx, adjacency: Csr, present: Tensor, dense: Tensor, value: Tensor
+    ) -> Tensor:
         nodes, width = adjacency.shape[0], dense.shape[1]
         out = dense.new_full((nodes, width), -torch.inf)
         winner = torch.full((nodes, width), -1, dtype=torch.int64, device=dense.device)
@@ -260,7 +291,9 @@ class _EdgeMax(torch.autograd.Function):
         edge = winner[some]
         column = torch.arange(dense.shape[1], device=dense.device).expand_as(winner)[some]
         sender, flow = adjacency.col64[edge], grad[some]
-        to_dense = torch.zeros_like(dense).index_put_((sender, column), flow * value[edge], accumulate=True)
+        to_dense = torch.zeros_like(dense).index_put_(
+            (sender, column), flow * value[edge], accumulate=True
+        )
         to_value = torch.zeros_like(value).index_add_(0, edge, flow * dense[sender, column])
         return None, None, to_dense, to_value
 

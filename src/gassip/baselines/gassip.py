@@ -1,10 +1,11 @@
-"""GASSIP as one method among the others: the search of Algorithm 2, then retraining of what it found.
+"""GASSIP as one method among the others: the search of Algorithm 2, then retraining of what it
+found.
 
     (a*, M_W*, M_G*) = search(G),   W* = argmin L_train(A ⊙ M_G*, W ⊙ M_W*, a*)
 
-Xie et al., Towards Lightweight Graph Neural Network Search with Curriculum Graph Sparsification, KDD 2024. Its
-ablations are the same method with `prune`, `sparsify` or `curriculum` off; `gassip-best` is the same with the settings
-of the preset `best` (METHOD.md).
+Xie et al., Towards Lightweight Graph Neural Network Search with Curriculum Graph Sparsification,
+KDD 2024. Its ablations are the same method with `prune`, `sparsify` or `curriculum` off;
+`gassip-best` is the same with the settings of the preset `best` (METHOD.md).
 """
 
 from collections.abc import Callable
@@ -12,12 +13,12 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
-from gassip.checkpoint import FolderCheckpoint
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution, retrain
-from gassip.search import Row, search
+from gassip.paper.loop import Row, search
+from gassip.runs.checkpoint import FolderCheckpoint
 from gassip.settings import Gassip, num_rows, preset
+from gassip.train.trainer import Found, Solution, retrain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,9 @@ class GassipMethod(Gassip):
     ) -> Found:
         settings, kept = self.plain(), None
         if partial is not None:
-            kept = FolderCheckpoint(partial, graph=graph, settings=settings, seed=seed, metric=metric)
+            kept = FolderCheckpoint(
+                partial, graph=graph, settings=settings, seed=seed, metric=metric
+            )
         return search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=kept)
 
     def solve(

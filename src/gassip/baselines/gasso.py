@@ -1,10 +1,13 @@
-"""GASSO: a supernet whose layers each see the graph through edge weights of their own; its prediction is the result.
+"""GASSO: a supernet whose layers each see the graph through edge weights of their own; its
+prediction is the result.
 
     h_l = Σ_o softmax(α_l)_o o(h_{l-1}; A ⊙ σ(w_l))
-    W ← L_train,   α ← L_val,   w_l ← λ Σ_e ||z_i − z_j||² σ(w_l,e) + Σ_e w_l,e²      (z = log-softmax, held fixed)
+    W ← L_train,   α ← L_val,   w_l ← λ Σ_e ||z_i − z_j||² σ(w_l,e) + Σ_e w_l,e²      (z =
+                   log-softmax, held fixed)
 
-Qin et al., Graph Differentiable Architecture Search with Structure Learning, NeurIPS 2021. There is no discrete
-architecture, so all operations, α and the edge weights of all layers are what has to be stored, and are counted.
+Qin et al., Graph Differentiable Architecture Search with Structure Learning, NeurIPS 2021. There is
+no discrete architecture, so all operations, α and the edge weights of all layers are what has to be
+stored, and are counted.
 
 Shapes: L layers, O operations, E directed edges.
 """
@@ -19,28 +22,34 @@ from torch.nn import functional as F
 
 from gassip.baselines.extra_ops import Op, lean, make_op
 from gassip.errors import GassipError
-from gassip.graph import Graph
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, solve
-from gassip.space import Model, drop
-from gassip.sparse import Csr
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.trainer import Found, Solution, solve
 
 OPS = ("GATConv", "GCNConv", "GINConv", "SAGEConv", "Linear")
 
 
 class GassoNet(Model):
-    """The supernet; `alpha` [L, O] and `edge_score` [L, E] are buffers, stepped by optimisers of their own."""
+    """The supernet; `alpha` [L, O] and `edge_score` [L, E] are buffers, stepped by optimisers of
+    their own."""
 
     alpha: Tensor
     edge_score: Tensor
 
-    def __init__(self, graph: Graph, layers: int, hidden: int, heads: int, dropout: float, alpha_start: float) -> None:
+    def __init__(
+        self, graph: Graph, layers: int, hidden: int, heads: int, dropout: float, alpha_start: float
+    ) -> None:
         super().__init__()
         widths = [graph.num_features, *[hidden] * (layers - 1), graph.num_classes]
         self.dropout = dropout
         self.layers = nn.ModuleList(
-            nn.ModuleList(make_op(name, widths[l], widths[l + 1], heads if l + 1 < layers else 1) for name in OPS)
+            nn.ModuleList(
+                make_op(name, widths[l], widths[l + 1], heads if l + 1 < layers else 1)
+                for name in OPS
+            )
             for l in range(layers)
         )
         self.register_buffer("alpha", alpha_start * torch.randn(layers, len(OPS)))
@@ -53,19 +62,27 @@ class GassoNet(Model):
         """Class scores [N, C] with the operations mixed by softmax(alpha)."""
         if graph.adjacency.nnz != self.edge_score.shape[1]:
             known = self.edge_score.shape[1]
-            raise GassipError(f"the graph has {graph.adjacency.nnz} edges; GASSO has weights for the {known} it saw")
+            raise GassipError(
+                f"the graph has {graph.adjacency.nnz} edges; GASSO has weights for the {known} it saw"
+            )
         h: Tensor | Csr = x
         for l, ops in enumerate(self.layers):
             assert isinstance(ops, nn.ModuleList)
             h = drop(F.relu(h) if l > 0 else h, self.dropout if self.training else 0.0)  # type: ignore[arg-type]
-            masked = MaskedGraph(graph.adjacency, graph.edge_weight * torch.sigmoid(self.edge_score[l]))
-            h = mixed([op for op in ops if isinstance(op, Op)], h, masked, torch.softmax(alpha[l], 0))
+            masked = MaskedGraph(
+                graph.adjacency, graph.edge_weight * torch.sigmoid(self.edge_score[l])
+            )
+            h = mixed(
+                [op for op in ops if isinstance(op, Op)], h, masked, torch.softmax(alpha[l], 0)
+            )
         assert isinstance(h, Tensor)
         return h
 
     def num_weights(self) -> tuple[int, int]:
         """Every operation, α and every edge weight: without any of them there is no prediction."""
-        total = sum(p.numel() for p in self.parameters()) + self.alpha.numel() + self.edge_score.numel()
+        total = (
+            sum(p.numel() for p in self.parameters()) + self.alpha.numel() + self.edge_score.numel()
+        )
         return total, total
 
 
@@ -78,7 +95,8 @@ def mixed(ops: list[Op], h: Tensor | Csr, graph: MaskedGraph, share: Tensor) -> 
 
 
 def structure_loss(edge_score: Tensor, difference: Tensor, smoothness: float) -> Tensor:
-    """Σ_l λ Σ_e ||z_i − z_j||² σ(w_l,e) + Σ_e w_l,e², for scores [L, E] and squared differences [E]."""
+    """Σ_l λ Σ_e ||z_i − z_j||² σ(w_l,e) + Σ_e w_l,e², for scores [L, E] and squared differences
+    [E]."""
     return smoothness * (difference * torch.sigmoid(edge_score)).sum() + edge_score.square().sum()
 
 
@@ -118,7 +136,9 @@ class Gasso:
     ) -> Solution:
         solution = solve(
             graph,
-            lambda: GassoNet(graph, self.layers, self.hidden, self.heads, self.dropout, self.alpha_start),
+            lambda: GassoNet(
+                graph, self.layers, self.hidden, self.heads, self.dropout, self.alpha_start
+            ),
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
@@ -131,7 +151,9 @@ class Gasso:
         assert isinstance(net, GassoNet)
         share = torch.softmax(net.alpha, 1)
         details: dict[str, object] = {
-            "architecture": " ‖ ".join(f"{OPS[int(row.argmax())]} {float(row.max()):.2f}" for row in share),
+            "architecture": " ‖ ".join(
+                f"{OPS[int(row.argmax())]} {float(row.max()):.2f}" for row in share
+            ),
             "alpha": share.tolist(),
             "edge_weights": net.edge_score.numel(),
             "mean_edge_weight": float(torch.sigmoid(net.edge_score).mean()),
@@ -140,7 +162,8 @@ class Gasso:
 
 
 class Steps:
-    """One epoch as the trainer sees it: w and α are stepped here, and the loss that steps W is returned."""
+    """One epoch as the trainer sees it: w and α are stepped here, and the loss that steps W is
+    returned."""
 
     def __init__(self, settings: Gasso) -> None:
         self.settings = settings
@@ -150,8 +173,13 @@ class Steps:
         assert isinstance(model, GassoNet)
         if epoch > self.settings.warmup_epochs:
             if self.optimizers is None:
-                alpha = torch.optim.Adam([model.alpha], lr=self.settings.lr_alpha, betas=(0.5, 0.999))
-                self.optimizers = alpha, torch.optim.SGD([model.edge_score], lr=self.settings.lr_structure)
+                alpha = torch.optim.Adam(
+                    [model.alpha], lr=self.settings.lr_alpha, betas=(0.5, 0.999)
+                )
+                self.optimizers = (
+                    alpha,
+                    torch.optim.SGD([model.edge_score], lr=self.settings.lr_structure),
+                )
             self.step_structure(model, graph, masked)
             self.step_alpha(model, graph, masked)
         logits = model.run(graph.x, masked)

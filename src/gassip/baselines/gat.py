@@ -1,6 +1,7 @@
 """GAT: attention over neighbours. Veličković et al., Graph Attention Networks, ICLR 2018.
 
-    h'_i = ‖_h Σ_{j ∈ N_i ∪ i} a^h_ij W^h h_j,   a^h_ij ∝ m_ij exp LeakyReLU(s^h·W^h h_j + t^h·W^h h_i)
+    h'_i = ‖_h Σ_{j ∈ N_i ∪ i} a^h_ij W^h h_j,   a^h_ij ∝ m_ij exp LeakyReLU(s^h·W^h h_j + t^h·W^h
+                                                 h_i)
 
 ELU between the layers; the output layer averages its heads. Dropout on the features and on a.
 """
@@ -14,14 +15,15 @@ from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
 from gassip.errors import GassipError
-from gassip.graph import Graph
-from gassip.ops import MaskedGraph, attention_shares
-from gassip.space import Model, drop
-from gassip.sparse import Csr, multiply, transform
+from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph, attention_shares
 
 
 def copies(graph: MaskedGraph, count: int) -> MaskedGraph:
-    """`count` copies of the graph side by side, node i of copy h being h N + i: one for each head."""
+    """`count` copies of the graph side by side, node i of copy h being h N + i: one for each
+    head."""
     adjacency, n = graph.adjacency, graph.adjacency.shape[0]
     first = torch.arange(count, dtype=torch.int32, device=adjacency.col.device).unsqueeze(1)
     ends = (adjacency.rowptr[1:] + first * adjacency.nnz).reshape(-1)
@@ -31,7 +33,8 @@ def copies(graph: MaskedGraph, count: int) -> MaskedGraph:
 
 
 class GatLayer(nn.Module):
-    """Heads side by side, or averaged; all of them in one product, on as many copies of the graph."""
+    """Heads side by side, or averaged; all of them in one product, on as many copies of the
+    graph."""
 
     _copies: tuple[MaskedGraph, MaskedGraph] | None = None
 
@@ -44,7 +47,9 @@ class GatLayer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width if average else heads * width))
 
     def propagate(self, x: Tensor | Csr, graph: MaskedGraph, dropout: float) -> Tensor:
-        part = transform(x, self.weight).view(-1, self.heads, self.width).transpose(0, 1).contiguous()  # [H, N, F]
+        part = (
+            transform(x, self.weight).view(-1, self.heads, self.width).transpose(0, 1).contiguous()
+        )  # [H, N, F]
         logits = torch.einsum("hnf,shf->shn", part, self.attention).reshape(2, -1)
         many, part = self.many(graph), part.view(-1, self.width)
         share, self_share = attention_shares(many, logits[0], logits[1])
@@ -52,7 +57,11 @@ class GatLayer(nn.Module):
         heads = (multiply(many.adjacency, part, share) + self_share.unsqueeze(1) * part).view(
             self.heads, -1, self.width
         )
-        joined = heads.mean(0) if self.average else heads.transpose(0, 1).reshape(-1, self.heads * self.width)
+        joined = (
+            heads.mean(0)
+            if self.average
+            else heads.transpose(0, 1).reshape(-1, self.heads * self.width)
+        )
         return joined + self.bias
 
     def many(self, graph: MaskedGraph) -> MaskedGraph:
@@ -101,7 +110,9 @@ class Gat(Trained):
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.hidden % self.heads:
-            raise GassipError(f"heads is {self.heads}, which does not divide hidden = {self.hidden}")
+            raise GassipError(
+                f"heads is {self.heads}, which does not divide hidden = {self.hidden}"
+            )
 
     @staticmethod
     def published(graph: Graph) -> "Gat":

@@ -1,12 +1,14 @@
-"""GAUSS: architectures drawn from a controller train one supernet, weighted by importance, on a curriculum of nodes.
+"""GAUSS: architectures drawn from a controller train one supernet, weighted by importance, on a
+curriculum of nodes.
 
-    a ~ p,   r(a) = Π_l 1 / (|O| p(a_l)), clipped,   L = mean_a r(a) · mean_{i ∈ V_L} v_i CE(z_i^a, y_i)
+    a ~ p,   r(a) = Π_l 1 / (|O| p(a_l)), clipped,   L = mean_a r(a) · mean_{i ∈ V_L} v_i CE(z_i^a,
+             y_i)
     v_i = m_t for the nodes that the best drawn architecture gets wrong with confidence above min(5/C, .7), else 1
     m_t = m_0 + (1 − m_0) t / T,   controller ← REINFORCE on the supernet's validation score
 
-Guan et al., Large-Scale Graph Neural Architecture Search, ICML 2022. Until `warmup_epochs` architectures are drawn
-evenly. At the end every architecture is scored in the supernet (or `candidates` drawn ones, where there are more), and
-the best is trained from scratch.
+Guan et al., Large-Scale Graph Neural Architecture Search, ICML 2022. Until `warmup_epochs`
+architectures are drawn evenly. At the end every architecture is scored in the supernet (or
+`candidates` drawn ones, where there are more), and the best is trained from scratch.
 
 Shapes: L layers, O operations, N nodes, C classes.
 """
@@ -24,22 +26,24 @@ from torch.nn import functional as F
 from gassip.baselines.controller import Controller, Draw, Reinforce
 from gassip.baselines.extra_ops import make_op
 from gassip.errors import GassipError
-from gassip.graph import Graph
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, seeded, solve
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph
 from gassip.settings import NARROW_FROM
-from gassip.space import Model, drop
-from gassip.sparse import Csr
+from gassip.train.trainer import Found, Solution, seeded, solve
 
 OPS = ("GATv2Conv", "GCNConv", "SAGEConv", "Linear", "GINConv", "GraphConv")
 Path = tuple[int, ...]
 
 
 class GaussNet(Model):
-    """`choices[l]` are the operations of layer l; with one each it is a net, with all of them the supernet.
+    """`choices[l]` are the operations of layer l; with one each it is a net, with all of them the
+    supernet.
 
-    A hidden layer is operation, batch norm of its own, ReLU. The supernet always uses batch statistics.
+    A hidden layer is operation, batch norm of its own, ReLU. The supernet always uses batch
+    statistics.
     """
 
     def __init__(
@@ -57,11 +61,17 @@ class GaussNet(Model):
         widths = [graph.num_features, *[hidden] * (len(choices) - 1), graph.num_classes]
         self.dropout = dropout
         self.layers = nn.ModuleList(
-            nn.ModuleList(make_op(n, widths[l], widths[l + 1], heads if l + 1 < len(choices) else 1) for n in names)
+            nn.ModuleList(
+                make_op(n, widths[l], widths[l + 1], heads if l + 1 < len(choices) else 1)
+                for n in names
+            )
             for l, names in enumerate(choices)
         )
         self.norms = nn.ModuleList(
-            nn.ModuleList(nn.BatchNorm1d(hidden, track_running_stats=track) if norm else nn.Identity() for _ in names)
+            nn.ModuleList(
+                nn.BatchNorm1d(hidden, track_running_stats=track) if norm else nn.Identity()
+                for _ in names
+            )
             for names in choices[:-1]
         )
 
@@ -97,11 +107,14 @@ def floor_weight(epoch: int, epochs: int, start: float) -> float:
 
 
 def node_weights(logits: Tensor, y: Tensor, floor: float, share: float) -> Tensor:
-    """v [n]: `floor` for confidently wrong nodes, the surest first and at most `share` of all; 1 for the others."""
+    """v [n]: `floor` for confidently wrong nodes, the surest first and at most `share` of all; 1
+    for the others."""
     chance, guess = torch.softmax(logits, 1).max(1)
     bar = min(5 / logits.shape[1], 0.7)
     hard = torch.nonzero((guess != y) & (chance > bar)).squeeze(1)
-    hard = hard[torch.sort(chance[hard], descending=True, stable=True).indices[: int(share * y.numel())]]
+    hard = hard[
+        torch.sort(chance[hard], descending=True, stable=True).indices[: int(share * y.numel())]
+    ]
     weight = torch.ones(y.numel(), device=y.device)
     weight[hard] = floor
     return weight
@@ -137,16 +150,23 @@ class Gauss:
 
     def __post_init__(self) -> None:
         if not 0 < self.min_clip <= 1 <= self.max_clip:
-            raise GassipError(f"the clip is {self.min_clip} to {self.max_clip}; it must lie around 1, above 0")
+            raise GassipError(
+                f"the clip is {self.min_clip} to {self.max_clip}; it must lie around 1, above 0"
+            )
         if not 0 <= self.curriculum_start <= 1:
-            raise GassipError(f"curriculum_start is {self.curriculum_start}; a weight lies between 0 and 1")
+            raise GassipError(
+                f"curriculum_start is {self.curriculum_start}; a weight lies between 0 and 1"
+            )
 
     @classmethod
     def of(cls, graph: Graph) -> Self:
-        """With batch norm from 30,000 nodes on, where the paper too brings it in; on 120 labels it costs accuracy."""
+        """With batch norm from 30,000 nodes on, where the paper too brings it in; on 120 labels it
+        costs accuracy."""
         return cls(batch_norm=graph.num_nodes >= NARROW_FROM)
 
-    def search_ops(self, graph: Graph, *, seed: int, metric: Metric) -> tuple[tuple[str, ...], dict[str, object]]:
+    def search_ops(
+        self, graph: Graph, *, seed: int, metric: Metric
+    ) -> tuple[tuple[str, ...], dict[str, object]]:
         """The architecture, and how the supernet ranked it."""
         with seeded(seed, graph.device):
             run = Run(self, graph, metric)
@@ -201,18 +221,27 @@ class Run:
         self.masked = MaskedGraph.of(graph)
         choices = [OPS] * settings.layers
         self.net = GaussNet(
-            graph, choices, settings.hidden, settings.heads, settings.dropout, norm=settings.batch_norm, track=False
+            graph,
+            choices,
+            settings.hidden,
+            settings.heads,
+            settings.dropout,
+            norm=settings.batch_norm,
+            track=False,
         )
         self.net.to(graph.device)
         self.optimizer = torch.optim.Adam(
             self.net.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
         steps = [f"layer{l}" for l in range(settings.layers)]
-        self.controller = Controller(steps, dict.fromkeys(steps, len(OPS)), tanh_constant=None, temperature=1.0).to(
-            graph.device
-        )
+        self.controller = Controller(
+            steps, dict.fromkeys(steps, len(OPS)), tanh_constant=None, temperature=1.0
+        ).to(graph.device)
         self.teacher = Reinforce(
-            self.controller, lr=settings.controller_lr, decay=settings.baseline_decay, entropy=settings.entropy
+            self.controller,
+            lr=settings.controller_lr,
+            decay=settings.baseline_decay,
+            entropy=settings.entropy,
         )
 
     @torch.no_grad()
@@ -221,7 +250,9 @@ class Run:
         settings = self.settings
         if epoch <= settings.warmup_epochs:
             actions = torch.randint(len(OPS), (settings.drawn, settings.layers))
-            return [tuple(row) for row in actions.tolist()], torch.ones(settings.drawn, device=self.graph.device)
+            return [tuple(row) for row in actions.tolist()], torch.ones(
+                settings.drawn, device=self.graph.device
+            )
         draw: Draw = self.controller.draw(settings.drawn)
         weight = importance(draw.log_prob, len(OPS), settings.min_clip, settings.max_clip)
         return [tuple(row) for row in draw.actions.tolist()], weight
@@ -236,7 +267,9 @@ class Run:
         judge = max(logits, key=lambda z: float((z.argmax(1) == y).float().mean())).detach()
         floor = floor_weight(epoch, settings.epochs, settings.curriculum_start)
         easy = node_weights(judge, y, floor, settings.curriculum_share)
-        losses = torch.stack([(easy * F.cross_entropy(z, y, reduction="none")).mean() for z in logits])
+        losses = torch.stack(
+            [(easy * F.cross_entropy(z, y, reduction="none")).mean() for z in logits]
+        )
         self.optimizer.zero_grad()
         (weight * losses).mean().backward()
         self.optimizer.step()
@@ -263,5 +296,10 @@ class Run:
         if len(OPS) ** self.settings.layers <= self.settings.candidates:
             paths = list(product(range(len(OPS)), repeat=self.settings.layers))
         else:
-            paths = sorted({tuple(row) for row in self.controller.draw(self.settings.candidates).actions.tolist()})
+            paths = sorted(
+                {
+                    tuple(row)
+                    for row in self.controller.draw(self.settings.candidates).actions.tolist()
+                }
+            )
         return {path: self.value(path) for path in paths}

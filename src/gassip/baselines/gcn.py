@@ -1,5 +1,5 @@
-"""GCN: h' = D^-1/2 (A + I) D^-1/2 h W. Kipf and Welling, Semi-Supervised Classification with Graph Convolutional
-Networks, ICLR 2017."""
+"""GCN: h' = D^-1/2 (A + I) D^-1/2 h W. Kipf and Welling, Semi-Supervised Classification with Graph
+Convolutional Networks, ICLR 2017."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -13,16 +13,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.ops import MaskedGraph
-from gassip.space import Model, drop
-from gassip.sparse import Csr, multiply, transform
+from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph
 
 
 class GinLayer(nn.Module):
     """One sum and its MLP."""
 
-    def __init__(self, in_width: int, hidden: int, out_width: int, *, train_eps: bool, batch_norm: bool) -> None:
+    def __init__(
+        self, in_width: int, hidden: int, out_width: int, *, train_eps: bool, batch_norm: bool
+    ) -> None:
         super().__init__()
         self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_width, hidden)))
         self.first_bias = nn.Parameter(torch.zeros(hidden))
@@ -37,7 +39,11 @@ class GinLayer(nn.Module):
 
     def propagate(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         product = transform(x, self.first)
-        z = (1 + self.eps) * product + multiply(graph.adjacency, product, graph.edge_weight) + self.first_bias
+        z = (
+            (1 + self.eps) * product
+            + multiply(graph.adjacency, product, graph.edge_weight)
+            + self.first_bias
+        )
         z = F.relu(z if self.norm is None else self.norm(z))
         return z @ self.second + self.second_bias
 
@@ -50,7 +56,9 @@ class GinNet(Model):
         self.dropout = settings.dropout
         widths = [features, *[settings.hidden] * (settings.layers - 1), classes]
         self.layers = nn.ModuleList(
-            GinLayer(a, settings.hidden, b, train_eps=settings.train_eps, batch_norm=settings.batch_norm)
+            GinLayer(
+                a, settings.hidden, b, train_eps=settings.train_eps, batch_norm=settings.batch_norm
+            )
             for a, b in pairwise(widths)
         )
 

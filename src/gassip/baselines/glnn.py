@@ -1,9 +1,10 @@
 """GLNN: a GNN teaches an MLP, which then needs no graph.
 
-    L = λ · CE(z_i, y_i) over training nodes + (1 − λ) · τ² · KL(softmax(t_i/τ) ‖ softmax(z_i/τ)) over all nodes
+    L = λ · CE(z_i, y_i) over training nodes + (1 − λ) · τ² · KL(softmax(t_i/τ) ‖ softmax(z_i/τ))
+    over all nodes
 
-with the teacher's class scores t. Zhang, Liu, Sun and Shah, Graph-less Neural Networks: Teaching Old MLPs New Tricks
-via Distillation, ICLR 2022.
+with the teacher's class scores t. Zhang, Liu, Sun and Shah, Graph-less Neural Networks: Teaching
+Old MLPs New Tricks via Distillation, ICLR 2022.
 """
 
 import time
@@ -15,11 +16,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.baselines.pruning import counted, first_keep, setting
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, predict, seeded, train
-from gassip.space import Architecture, Model, net_for
+from gassip.nn.net import Architecture, Model, net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.trainer import Found, Solution, conclude, predict, seeded, train
 
 
 def distillation(
@@ -27,7 +28,9 @@ def distillation(
 ) -> Tensor:
     """λ CE on the labelled nodes + (1 − λ) τ² KL(teacher ‖ student) on all of them."""
     target = F.log_softmax(teacher / temperature, 1)
-    soft = F.kl_div(F.log_softmax(logits / temperature, 1), target, reduction="batchmean", log_target=True)
+    soft = F.kl_div(
+        F.log_softmax(logits / temperature, 1), target, reduction="batchmean", log_target=True
+    )
     loss = (1 - hard) * temperature**2 * soft
     return loss + hard * F.cross_entropy(logits[labelled], y[labelled]) if hard > 0 else loss
 
@@ -62,7 +65,9 @@ class Glnn:
         bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool, device=graph.device))
         with seeded(seed, graph.device):
             scores = self.teach(graph, found, metric, tell)
-            student = net_for(graph, Architecture(ops=("Linear", "Linear"), hidden=(self.hidden,)), self.dropout)
+            student = net_for(
+                graph, Architecture(ops=("Linear", "Linear"), hidden=(self.hidden,)), self.dropout
+            )
             best_epoch = train(
                 student,
                 bare,
@@ -73,10 +78,16 @@ class Glnn:
                 loss=lambda model, given, masked, epoch: self.loss(model, given, masked, scores),
                 on_epoch=tell,
             )
-        return conclude(student, bare, began=began, best_epoch=best_epoch, edges_total=graph.num_edges)
+        return conclude(
+            student, bare, began=began, best_epoch=best_epoch, edges_total=graph.num_edges
+        )
 
     def teach(
-        self, graph: Graph, found: Found | None, metric: Metric, tell: Callable[[dict[str, float]], None] | None
+        self,
+        graph: Graph,
+        found: Found | None,
+        metric: Metric,
+        tell: Callable[[dict[str, float]], None] | None,
     ) -> Tensor:
         """The class scores of a trained GNN, [N, C]."""
         current, shape = setting(graph, found, self.teacher_hidden)
@@ -96,4 +107,6 @@ class Glnn:
 
     def loss(self, model: Model, graph: Graph, masked: MaskedGraph, teacher: Tensor) -> Tensor:
         logits = model.run(graph.x, masked)
-        return distillation(logits, teacher, graph.y, graph.train_mask, hard=self.hard, temperature=self.temperature)
+        return distillation(
+            logits, teacher, graph.y, graph.train_mask, hard=self.hard, temperature=self.temperature
+        )

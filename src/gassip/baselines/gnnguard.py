@@ -1,11 +1,12 @@
-"""GNNGuard: neighbours are heard by likeness. Zhang and Zitnik, GNNGuard: Defending Graph Neural Networks against
-Adversarial Attacks, NeurIPS 2020.
+"""GNNGuard: neighbours are heard by likeness. Zhang and Zitnik, GNNGuard: Defending Graph Neural
+Networks against Adversarial Attacks, NeurIPS 2020.
 
     s_uv = m_uv cos(h_u, h_v), 0 if the cosine is under t,   n_u = #{v: s_uv > 0}
     a_uv = s_uv / Σ_v s_uv · n_u / (n_u + 1),   a_uu = 1 / (n_u + 1)
     ω_1 = a_1,   ω_l = b ω_{l-1} + (1 - b) a_l,   h' = ω_l h W
 
-The likeness has no gradient; the memory b is learned. An edge whose ω is 0 in every layer is absent.
+The likeness has no gradient; the memory b is learned. An edge whose ω is 0 in every layer is
+absent.
 """
 
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.ops import MaskedGraph
-from gassip.similarity import cosine
-from gassip.space import Model, drop
-from gassip.sparse import Csr, multiply, segment_sum, transform
+from gassip.graph.csr import Csr, multiply, segment_sum, transform
+from gassip.graph.graph import Graph
+from gassip.graph.similarity import cosine
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph
 
 
 def defence(graph: MaskedGraph, alike: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
@@ -42,7 +43,9 @@ class GuardedNet(Model):
         self.dropout, self.threshold = settings.dropout, settings.threshold
         widths = [features, *[settings.hidden] * (settings.layers - 1), classes]
         spans = list(pairwise(widths))
-        self.weights = nn.ParameterList(nn.init.xavier_uniform_(torch.empty(a, b)) for a, b in spans)
+        self.weights = nn.ParameterList(
+            nn.init.xavier_uniform_(torch.empty(a, b)) for a, b in spans
+        )
         self.biases = nn.ParameterList(torch.zeros(b) for _, b in spans)
         self.memory = nn.Parameter(torch.zeros(()))  # b = σ(memory)
 
@@ -53,14 +56,22 @@ class GuardedNet(Model):
         before: tuple[Tensor, Tensor] | None = None
         for l, weight in enumerate(self.weights):
             h = F.relu(h) if l > 0 and isinstance(h, Tensor) else h
-            edge, loop = defence(graph, self.first_alike(x, graph) if l == 0 else self.alike(h, graph), self.threshold)
+            edge, loop = defence(
+                graph,
+                self.first_alike(x, graph) if l == 0 else self.alike(h, graph),
+                self.threshold,
+            )
             if before is not None:
                 b = torch.sigmoid(self.memory)
                 edge, loop = b * before[0] + (1 - b) * edge, b * before[1] + (1 - b) * loop
             before = edge, loop
             edges.append(edge)
             product = transform(drop(h, self.dropout if self.training else 0.0), weight)
-            h = multiply(graph.adjacency, product, edge) + loop.unsqueeze(1) * product + self.biases[l]
+            h = (
+                multiply(graph.adjacency, product, edge)
+                + loop.unsqueeze(1) * product
+                + self.biases[l]
+            )
         assert isinstance(h, Tensor)
         return h, edges
 

@@ -1,21 +1,26 @@
-"""GraphNAS: a recurrent controller writes a net layer by layer; its reward is the net's validation score.
+"""GraphNAS: a recurrent controller writes a net layer by layer; its reward is the net's validation
+score.
 
-    e_ij = one of 7 attention kinds,   y_i = act(agg_{j ∈ N_i ∪ i} e_ij W x_j),   heads side by side (last layer: mean)
+    e_ij = one of 7 attention kinds,   y_i = act(agg_{j ∈ N_i ∪ i} e_ij W x_j),   heads side by side
+                                       (last layer: mean)
     ∇J = Σ_s ∇log p(a_s) (R − b)
 
-Gao et al., GraphNAS: Graph Neural Architecture Search with Reinforcement Learning, IJCAI 2020. Published: 1,000
-children of up to 300 epochs each on a GPU. The defaults here are `children = 50` of `child_epochs = 60`, and a child
-wider than `max_width = 256` earns 0 untrained, so that a search takes about two minutes on one core (with so few steps
-it is close to a random search of this space); the published search is `children=1000, child_epochs=300,
-max_width=4096`. The best child on validation is trained anew in full.
+Gao et al., GraphNAS: Graph Neural Architecture Search with Reinforcement Learning, IJCAI 2020.
+Published: 1,000 children of up to 300 epochs each on a GPU. The defaults here are `children = 50`
+of `child_epochs = 60`, and a child wider than `max_width = 256` earns 0 untrained, so that a search
+takes about two minutes on one core (with so few steps it is close to a random search of this
+space); the published search is `children=1000, child_epochs=300, max_width=4096`. The best child on
+validation is trained anew in full.
 
 With s, t, v learned vectors, P = X W:
 
     const 1;   gcn 1/√(d_i d_j);   and softmax over N_i ∪ i of
-    gat LeakyReLU(t·P_i + s·P_j);   sym-gat gat_ij + gat_ji;   cos <t∘P_i, s∘P_j>;   linear tanh(s·P_j);
+    gat LeakyReLU(t·P_i + s·P_j);   sym-gat gat_ij + gat_ji;   cos <t∘P_i, s∘P_j>;   linear
+                                    tanh(s·P_j);
     gene-linear v·tanh(t∘P_i + s∘P_j)
 
-The aggregators mean, max and mlp first send every message through two Linears (128 between them, no activation).
+The aggregators mean, max and mlp first send every message through two Linears (128 between them, no
+activation).
 """
 
 import time
@@ -29,15 +34,21 @@ from torch.nn import functional as F
 from gassip.baselines.controller import Controller, Reinforce
 from gassip.baselines.extra_ops import coupled_logits, edge_dot, edge_max, shares, weighted_sum
 from gassip.errors import GassipError
-from gassip.graph import Graph
+from gassip.graph.csr import Csr, transform
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import NEGATIVE_SLOPE, MaskedGraph
-from gassip.retrain import Found, Solution, seeded, solve, train, validate
-from gassip.space import Model, drop
-from gassip.sparse import Csr, transform
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
+from gassip.train.trainer import Found, Solution, seeded, solve, train, validate
 
 ATTENTIONS = ("const", "gcn", "gat", "sym-gat", "cos", "linear", "gene-linear")
-VECTORS = {"gat": 2, "sym-gat": 2, "cos": 2, "linear": 1, "gene-linear": 3}  # s, t and v of the kinds that learn
+VECTORS = {
+    "gat": 2,
+    "sym-gat": 2,
+    "cos": 2,
+    "linear": 1,
+    "gene-linear": 3,
+}  # s, t and v of the kinds that learn
 AGGREGATORS = ("sum", "mean", "max", "mlp")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
@@ -70,7 +81,8 @@ class Block:
 
 
 class Attend(nn.Module):
-    """One layer of a child: [N, in] -> [N, heads · width], or the mean over heads in the last one."""
+    """One layer of a child: [N, in] -> [N, heads · width], or the mean over heads in the last
+    one."""
 
     def __init__(self, in_width: int, block: Block, *, average: bool, dropout: float) -> None:
         super().__init__()
@@ -79,12 +91,18 @@ class Attend(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_width, heads * width)))
         self.bias = nn.Parameter(torch.zeros(width if average else heads * width))
         count = VECTORS.get(block.attention)
-        self.vectors = nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, heads, width))) if count else None
+        self.vectors = (
+            nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, heads, width)))
+            if count
+            else None
+        )
         pools = block.aggregator != "sum"
         self.pool = nn.Sequential(nn.Linear(width, POOL), nn.Linear(POOL, width)) if pools else None
         for name, parameter in self.named_parameters():
             if name.startswith("pool."):
-                nn.init.zeros_(parameter) if parameter.dim() == 1 else nn.init.xavier_uniform_(parameter)
+                nn.init.zeros_(parameter) if parameter.dim() == 1 else nn.init.xavier_uniform_(
+                    parameter
+                )
 
     def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         product = transform(h, self.weight)
@@ -108,9 +126,11 @@ class Attend(nn.Module):
         assert self.vectors is not None
         return shares(graph, *logits(kind, product, self.vectors, graph))
 
-    def aggregate(self, product: Tensor, graph: MaskedGraph, share: Tensor, self_share: Tensor) -> Tensor:
-        """The messages, pooled where the aggregator pools; the two Linears are one map Q = P M + b, so that
-        Σ (e P M + b) = (Σ e P) M + n b."""
+    def aggregate(
+        self, product: Tensor, graph: MaskedGraph, share: Tensor, self_share: Tensor
+    ) -> Tensor:
+        """The messages, pooled where the aggregator pools; the two Linears are one map Q = P M + b,
+        so that Σ (e P M + b) = (Σ e P) M + n b."""
         if self.pool is None:
             return weighted_sum(graph, product, share, self_share)
         heads = self.block.heads
@@ -124,7 +144,9 @@ class Attend(nn.Module):
         return total + count * shift if self.block.aggregator == "mlp" else total / count + shift
 
 
-def logits(kind: str, product: Tensor, vectors: Tensor, graph: MaskedGraph) -> tuple[Tensor, Tensor]:
+def logits(
+    kind: str, product: Tensor, vectors: Tensor, graph: MaskedGraph
+) -> tuple[Tensor, Tensor]:
     """Attention before the softmax: of every edge [E, H] and of every node to itself [N, H]."""
     heads, width = vectors.shape[1:]
     apart = product.view(-1, heads, width)
@@ -149,7 +171,9 @@ def logits(kind: str, product: Tensor, vectors: Tensor, graph: MaskedGraph) -> t
 class Child(Model):
     """A net that the controller wrote."""
 
-    def __init__(self, features: int, classes: int, blocks: tuple[Block, ...], dropout: float) -> None:
+    def __init__(
+        self, features: int, classes: int, blocks: tuple[Block, ...], dropout: float
+    ) -> None:
         super().__init__()
         self.dropout = dropout
         last = len(blocks) - 1
@@ -195,7 +219,8 @@ class Graphnas:
             raise GassipError(f"max_width is {self.max_width}; the narrowest child has {WIDTHS[0]}")
 
     def controller(self) -> Controller:
-        """Five choices per layer; the last layer's width is the number of classes and is not chosen."""
+        """Five choices per layer; the last layer's width is the number of classes and is not
+        chosen."""
         options = (ATTENTIONS, AGGREGATORS, tuple(ACTIVATIONS), HEADS, WIDTHS)
         sizes = {kind: len(options[k]) for k, kind in enumerate(KINDS)}
         return Controller(
@@ -213,16 +238,28 @@ class Graphnas:
         return tuple(
             Block(ATTENTIONS[r[0]], AGGREGATORS[r[1]], names[r[2]], HEADS[r[3]], WIDTHS[r[4]])
             if len(r) == size
-            else Block(ATTENTIONS[r[0]], AGGREGATORS[r[1]], names[r[2]], HEADS[r[3]], graph.num_classes)
+            else Block(
+                ATTENTIONS[r[0]], AGGREGATORS[r[1]], names[r[2]], HEADS[r[3]], graph.num_classes
+            )
             for r in rows
         )
 
-    def reward(self, graph: Graph, blocks: tuple[Block, ...], metric: Metric) -> tuple[float, float]:
-        """Validation score and minus the loss of a child after its short life; (0, -inf) for one too wide."""
+    def reward(
+        self, graph: Graph, blocks: tuple[Block, ...], metric: Metric
+    ) -> tuple[float, float]:
+        """Validation score and minus the loss of a child after its short life; (0, -inf) for one
+        too wide."""
         if any(b.heads * b.width > self.max_width for b in blocks[:-1]):
             return 0.0, -torch.inf
         child = Child(graph.num_features, graph.num_classes, blocks, self.dropout).to(graph.device)
-        train(child, graph, epochs=self.child_epochs, lr=self.lr, weight_decay=self.weight_decay, metric=metric)
+        train(
+            child,
+            graph,
+            epochs=self.child_epochs,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            metric=metric,
+        )
         value, loss = validate(child, graph, MaskedGraph.of(graph), metric)
         return value, -loss
 
@@ -234,14 +271,18 @@ class Graphnas:
         history: list[dict[str, object]] = []
         with seeded(seed, graph.device):
             controller = self.controller().to(graph.device)
-            teacher = Reinforce(controller, lr=self.controller_lr, decay=self.baseline_decay, entropy=self.entropy)
+            teacher = Reinforce(
+                controller, lr=self.controller_lr, decay=self.baseline_decay, entropy=self.entropy
+            )
             for _ in range(self.children):
                 draw = controller.draw(1)
                 blocks = self.blocks(graph, draw.actions[0].tolist())
                 if blocks not in seen:
                     seen[blocks] = self.reward(graph, blocks, metric)
                 teacher.step(draw, torch.tensor([seen[blocks][0]], device=graph.device))
-                history.append({"child": " ‖ ".join(map(str, blocks)), "val_score": seen[blocks][0]})
+                history.append(
+                    {"child": " ‖ ".join(map(str, blocks)), "val_score": seen[blocks][0]}
+                )
         return max(seen, key=lambda key: seen[key]), history
 
     def solve(
@@ -266,7 +307,11 @@ class Graphnas:
             metric=metric,
             on_epoch=on_epoch,
         )
-        details = {"architecture": " ‖ ".join(map(str, blocks)), "search_seconds": spent, "children": history}
+        details = {
+            "architecture": " ‖ ".join(map(str, blocks)),
+            "search_seconds": spent,
+            "children": history,
+        }
         return replace(solution, seconds=solution.seconds + spent, details=details)
 
 

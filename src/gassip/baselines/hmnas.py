@@ -1,13 +1,15 @@
 """HM-NAS: a supernet thinned by three masks, on connections, on operations and on weights.
 
-    h_j = Σ_{i<j} b_ij β_ij Σ_o a_ijo α_ijo · o(h_i; W_ijo ⊙ m_ijo),      α, β softmax shares, a, b, m ∈ {0, 1}
+    h_j = Σ_{i<j} b_ij β_ij Σ_o a_ijo α_ijo · o(h_i; W_ijo ⊙ m_ijo),      α, β softmax shares, a, b,
+    m ∈ {0, 1}
     a = [s_a > τ] and likewise b, m;   backwards the step passes the gradient on unchanged
 
-Three stages: W, α and β are trained; then, with them fixed, the scores s; then W of what the masks leave. A connection
-ij goes from layer i to a later layer j (h_0 = X), so any number of connections and of operations on each may stay.
-Yan, Fang, Zhang, Zheng, Zeng, Zhang and Xu, HM-NAS: Efficient Neural Architecture Search via Hierarchical Masking,
-ICCV Workshops 2019. It was made for images and has no public reference: this is its idea on the operations of this
-package. Its "edges" are these connections; the graph stays whole.
+Three stages: W, α and β are trained; then, with them fixed, the scores s; then W of what the masks
+leave. A connection ij goes from layer i to a later layer j (h_0 = X), so any number of connections
+and of operations on each may stay. Yan, Fang, Zhang, Zheng, Zeng, Zhang and Xu, HM-NAS: Efficient
+Neural Architecture Search via Hierarchical Masking, ICCV Workshops 2019. It was made for images and
+has no public reference: this is its idea on the operations of this package. Its "edges" are these
+connections; the graph stays whole.
 """
 
 import time
@@ -19,14 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.pruning import Told, counted, step_alone
-from gassip.graph import Graph
-from gassip.lessons import supervised
+from gassip.graph.csr import Csr, transform
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, train
+from gassip.nn.net import Layer, Layers, Model, drop
+from gassip.nn.propagate import MaskedGraph
 from gassip.settings import ALL_OPS
-from gassip.space import Layer, Layers, Model, drop
-from gassip.sparse import Csr, transform
+from gassip.train.losses import supervised
+from gassip.train.trainer import Found, Solution, conclude, seeded, train
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,19 @@ class HmNet(Model):
     """Connections between layers; the three kinds of scores act once `add_scores` has made them."""
 
     def __init__(
-        self, widths: list[int], connections: tuple[Connection, ...], dropout: float, threshold: float
+        self,
+        widths: list[int],
+        connections: tuple[Connection, ...],
+        dropout: float,
+        threshold: float,
     ) -> None:
         super().__init__()
-        self.connections, self.widths, self.dropout, self.threshold = connections, widths, dropout, threshold
+        self.connections, self.widths, self.dropout, self.threshold = (
+            connections,
+            widths,
+            dropout,
+            threshold,
+        )
         self.layers = Layers(Layer(widths[c.start], widths[c.end], c.ops) for c in connections)
         self.alpha = nn.ParameterList(torch.zeros(len(c.ops)) for c in connections)
         self.beta = nn.Parameter(torch.zeros(len(connections)))
@@ -65,19 +76,29 @@ class HmNet(Model):
         device = self.beta.device
         self.op_scores.extend(torch.full_like(alpha, start) for alpha in self.alpha)
         self.weight_scores.extend(torch.full_like(layer.weight, start) for layer in self.layers)
-        self.connection_score = nn.Parameter(torch.full((len(self.connections),), start, device=device))
+        self.connection_score = nn.Parameter(
+            torch.full((len(self.connections),), start, device=device)
+        )
 
     def connection_share(self) -> Tensor:
         """b_ij β_ij, β a softmax over the connections that end in the same layer."""
         ends = torch.tensor([c.end for c in self.connections], device=self.beta.device)
         grown = torch.exp(self.beta - self.beta.max().detach())
         share = grown / grown.new_zeros(len(self.widths)).index_add(0, ends, grown)[ends]
-        return share if self.connection_score is None else share * binary(self.connection_score, self.threshold)
+        return (
+            share
+            if self.connection_score is None
+            else share * binary(self.connection_score, self.threshold)
+        )
 
     def op_share(self, number: int) -> Tensor:
         """a_ijo α_ijo of one connection."""
         share = torch.softmax(self.alpha[number], 0)
-        return share if not len(self.op_scores) else share * binary(self.op_scores[number], self.threshold)
+        return (
+            share
+            if not len(self.op_scores)
+            else share * binary(self.op_scores[number], self.threshold)
+        )
 
     def weight(self, number: int) -> Tensor:
         """W ⊙ m of one connection."""
@@ -93,7 +114,9 @@ class HmNet(Model):
             total = torch.zeros((), device=self.beta.device)
             for number, connection in enumerate(self.connections):
                 if connection.end == end:
-                    total = total + shares[number] * self.mix(number, states[connection.start], graph)
+                    total = total + shares[number] * self.mix(
+                        number, states[connection.start], graph
+                    )
             states.append(F.relu(total) if end + 1 < len(self.widths) else total)
         assert isinstance(states[-1], Tensor)
         return states[-1]
@@ -104,7 +127,9 @@ class HmNet(Model):
         dropped = drop(source, self.dropout if self.training else 0.0)
         parts = layer.apart(transform(dropped, self.weight(number)))
         bounds = zip(layer.first, layer.first[1:], strict=False)
-        outputs = [share[k] * layer.propagate(k, parts[a:b], graph) for k, (a, b) in enumerate(bounds)]
+        outputs = [
+            share[k] * layer.propagate(k, parts[a:b], graph) for k, (a, b) in enumerate(bounds)
+        ]
         return torch.stack(outputs).sum(0)
 
     def prune(self, number: int, keep: Tensor) -> None:
@@ -125,11 +150,17 @@ class HmNet(Model):
 
 
 def kept_connections(
-    connections: tuple[Connection, ...], connection_score: Tensor, op_scores: list[Tensor], threshold: float, last: int
+    connections: tuple[Connection, ...],
+    connection_score: Tensor,
+    op_scores: list[Tensor],
+    threshold: float,
+    last: int,
 ) -> list[tuple[int, list[int]]]:
-    """(number of a connection, numbers of its operations) that the masks leave and the output can see.
+    """(number of a connection, numbers of its operations) that the masks leave and the output can
+    see.
 
-    A layer that is read keeps at least its best connection, a connection at least its best operation.
+    A layer that is read keeps at least its best connection, a connection at least its best
+    operation.
     """
     kept: list[tuple[int, list[int]]] = []
     read = {last}
@@ -147,7 +178,8 @@ def kept_connections(
 
 @dataclass(frozen=True, kw_only=True)
 class HmNas:
-    """The counts and rates are ours; the start and threshold of the scores are those of Piggyback (Mallya 2018)."""
+    """The counts and rates are ours; the start and threshold of the scores are those of Piggyback
+    (Mallya 2018)."""
 
     ops: tuple[str, ...] = ALL_OPS
     layers: int = 2
@@ -188,7 +220,13 @@ class HmNas:
                 on_epoch=tell,
             )
         kept = [f"{c.start} → {c.end}: {' + '.join(c.ops)}" for c in thin.connections]
-        return conclude(thin, graph, began=began, best_epoch=best_epoch, details={"architecture": "; ".join(kept)})
+        return conclude(
+            thin,
+            graph,
+            began=began,
+            best_epoch=best_epoch,
+            details={"architecture": "; ".join(kept)},
+        )
 
     def supernet(self, graph: Graph) -> HmNet:
         widths = [graph.num_features, *[self.hidden] * (self.layers - 1), graph.num_classes]
@@ -201,10 +239,13 @@ class HmNas:
         lower, upper = list(net.layers.parameters()), [net.beta, *net.alpha]
         optimizer = torch.optim.Adam(lower, lr=self.lr, weight_decay=self.weight_decay, fused=True)
         share_optimizer = torch.optim.Adam(upper, lr=self.lr_share, betas=(0.5, 0.999))
-        alternate(net, graph, (lower, optimizer), (upper, share_optimizer), self.search_epochs, tell)
+        alternate(
+            net, graph, (lower, optimizer), (upper, share_optimizer), self.search_epochs, tell
+        )
 
     def learn_masks(self, net: HmNet, graph: Graph, tell: Told | None) -> None:
-        """Scores of weights on the training nodes, of operations and connections on the validation nodes."""
+        """Scores of weights on the training nodes, of operations and connections on the validation
+        nodes."""
         net.add_scores(self.score_start)
         assert net.connection_score is not None
         lower, upper = list(net.weight_scores), [net.connection_score, *net.op_scores]
@@ -216,7 +257,9 @@ class HmNas:
 Stepped = tuple[list[nn.Parameter], torch.optim.Optimizer]
 
 
-def alternate(net: HmNet, graph: Graph, lower: Stepped, upper: Stepped, epochs: int, tell: Told | None) -> None:
+def alternate(
+    net: HmNet, graph: Graph, lower: Stepped, upper: Stepped, epochs: int, tell: Told | None
+) -> None:
     """`lower` down the training loss and `upper` down the validation loss, in turn."""
     masked = MaskedGraph.of(graph)
     for epoch in range(1, epochs + 1):
@@ -225,7 +268,9 @@ def alternate(net: HmNet, graph: Graph, lower: Stepped, upper: Stepped, epochs: 
         step_alone(lower[1], lower[0], loss)
         net.eval()
         logits = net.run(graph.x, masked)
-        step_alone(upper[1], upper[0], F.cross_entropy(logits[graph.val_mask], graph.y[graph.val_mask]))
+        step_alone(
+            upper[1], upper[0], F.cross_entropy(logits[graph.val_mask], graph.y[graph.val_mask])
+        )
         if tell is not None:
             tell({"epoch": epoch, "train_loss": float(loss.detach())})
 
@@ -235,14 +280,19 @@ def thinned(net: HmNet) -> HmNet:
     """A net of what the masks leave, with its trained weights and shares."""
     assert net.connection_score is not None
     last = len(net.widths) - 1
-    left = kept_connections(net.connections, net.connection_score, list(net.op_scores), net.threshold, last)
+    left = kept_connections(
+        net.connections, net.connection_score, list(net.op_scores), net.threshold, last
+    )
     chosen = [(net.connections[n], ops) for n, ops in left]
     slim = tuple(Connection(c.start, c.end, tuple(c.ops[k] for k in ops)) for c, ops in chosen)
     thin = HmNet(net.widths, slim, net.dropout, net.threshold).to(net.beta.device)
     for number, (n, ops) in enumerate(left):
         source, target = net.layers[n], thin.layers[number]
         columns = torch.cat(
-            [torch.arange(source.weight.shape[1], device=net.beta.device)[source.columns(k)] for k in ops]
+            [
+                torch.arange(source.weight.shape[1], device=net.beta.device)[source.columns(k)]
+                for k in ops
+            ]
         )
         target.weight.copy_(source.weight[:, columns])
         target.bias.copy_(source.bias[ops])

@@ -1,7 +1,8 @@
-"""IMP: UGS without its edge masks, so weights only: L = CE(A, W ⊙ m_θ) + λ_θ ‖m_θ‖₁, the lowest 20 % go each round.
+"""IMP: UGS without its edge masks, so weights only: L = CE(A, W ⊙ m_θ) + λ_θ ‖m_θ‖₁, the lowest 20
+% go each round.
 
-Chen, Sui, Chen, Zhang and Wang, A Unified Lottery Ticket Hypothesis for Graph Neural Networks, ICML 2021; after
-Frankle and Carbin, The Lottery Ticket Hypothesis, ICLR 2019.
+Chen, Sui, Chen, Zhang and Wang, A Unified Lottery Ticket Hypothesis for Graph Neural Networks, ICML
+2021; after Frankle and Carbin, The Lottery Ticket Hypothesis, ICLR 2019.
 """
 
 from dataclasses import dataclass

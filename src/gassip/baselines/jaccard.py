@@ -1,5 +1,5 @@
-"""GCN-Jaccard: cut edges between unlike nodes, then a GCN. Wu et al., Adversarial Examples for Graph Data: Deep
-Insights into Attack and Defense, IJCAI 2019.
+"""GCN-Jaccard: cut edges between unlike nodes, then a GCN. Wu et al., Adversarial Examples for
+Graph Data: Deep Insights into Attack and Defense, IJCAI 2019.
 
     keep (i, j)  iff  |S_i ∩ S_j| / |S_i ∪ S_j| ≥ t,   S_i = {d: x_id ≠ 0}
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gassip.baselines.gcn import Gcn
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
+from gassip.graph.similarity import cosine, is_bag, jaccard
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution
-from gassip.similarity import cosine, is_bag, jaccard
+from gassip.train.trainer import Found, Solution
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
-"""Label propagation: no net and no features, only the training labels, spread over the graph. Zhu and Ghahramani,
-Learning from Labeled and Unlabeled Data with Label Propagation, CMU-CALD-02-107, 2002.
+"""Label propagation: no net and no features, only the training labels, spread over the graph. Zhu
+and Ghahramani, Learning from Labeled and Unlabeled Data with Label Propagation, CMU-CALD-02-107,
+2002.
 
     Z_0 = Y,   Z_{k+1} = α S Z_k + (1 − α) Y,   S = D^-1/2 A D^-1/2
 
@@ -16,13 +17,13 @@ from torch.nn import functional as F
 from torch_geometric.nn.models import LabelPropagation as Propagation
 
 from gassip.baselines.correct_and_smooth import LEAST, quiet_csr
-from gassip.graph import Graph
-from gassip.labels import known_labels
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude
-from gassip.space import Model
-from gassip.sparse import Csr
+from gassip.nn.net import Model
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.label_propagation import known_labels
+from gassip.train.trainer import Found, Solution, conclude
 
 
 class Spread(Model):
@@ -63,5 +64,9 @@ class LabelPropagation:
         solutions = {}
         for steps in self.steps:
             model = Spread(known_labels(graph), graph.num_classes, steps, self.alpha)
-            solutions[steps] = conclude(model, graph, began=began, best_epoch=0, details={"steps": steps})
-        return max(solutions.values(), key=lambda own: own.scores.get(metric, {}).get("val", -torch.inf))
+            solutions[steps] = conclude(
+                model, graph, began=began, best_epoch=0, details={"steps": steps}
+            )
+        return max(
+            solutions.values(), key=lambda own: own.scores.get(metric, {}).get("val", -torch.inf)
+        )

@@ -1,5 +1,5 @@
-"""Magnitude: train, remove the smallest weights of all layers together, train on. Han et al., Learning both Weights
-and Connections for Efficient Neural Networks, NeurIPS 2015.
+"""Magnitude: train, remove the smallest weights of all layers together, train on. Han et al.,
+Learning both Weights and Connections for Efficient Neural Networks, NeurIPS 2015.
 
     keep w  iff  |w| is among the largest (1 - p) of all |w|
 """
@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from gassip.baselines.gcn import Gcn
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
+from gassip.graph.undirected import check_share
 from gassip.metrics import Metric
-from gassip.pairs import check_share
-from gassip.retrain import Found, Solution, solve
-from gassip.space import Net
+from gassip.nn.net import Net
+from gassip.train.trainer import Found, Solution, solve
 
 
 def largest_weights(weights: Sequence[Tensor], share: float) -> list[Tensor]:

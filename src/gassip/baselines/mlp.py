@@ -1,5 +1,5 @@
-"""MLP: h' = h W, the graph left out; the control for what edges bring. Rumelhart, Hinton and Williams, Learning
-Representations by Back-propagating Errors, Nature 1986."""
+"""MLP: h' = h W, the graph left out; the control for what edges bring. Rumelhart, Hinton and
+Williams, Learning Representations by Back-propagating Errors, Nature 1986."""
 
 from dataclasses import dataclass
 from typing import ClassVar

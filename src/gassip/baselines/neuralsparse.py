@@ -1,11 +1,13 @@
-"""NeuralSparse: each node learns which k neighbours to hear. Zheng et al., Robust Graph Representation Learning via
-Neural Sparsification, ICML 2020.
+"""NeuralSparse: each node learns which k neighbours to hear. Zheng et al., Robust Graph
+Representation Learning via Neural Sparsification, ICML 2020.
 
-    s_uv = w·ReLU(W [x_u, x_v] + b),   g_uv = (s_uv + Gumbel noise) / τ,   K_u = the k neighbours with the largest g_uv
+    s_uv = w·ReLU(W [x_u, x_v] + b),   g_uv = (s_uv + Gumbel noise) / τ,   K_u = the k neighbours
+                                       with the largest g_uv
     z_uv = exp g_uv / Σ_{K_u} exp g_uv for v in K_u, else 0,   then a GCN on Z + I
 
-No noise at evaluation. Since z is a softmax over K_u alone, running on the kept edges gives what the whole graph gave.
-W [x_u, x_v] is a sum of one product for each end, so no edge carries features.
+No noise at evaluation. Since z is a softmax over K_u alone, running on the kept edges gives what
+the whole graph gave. W [x_u, x_v] is a sum of one product for each end, so no edge carries
+features.
 """
 
 from dataclasses import dataclass
@@ -16,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.lessons import supervised
-from gassip.ops import MaskedGraph
-from gassip.space import Architecture, Model, Net
-from gassip.sparse import Csr, segment_sum, transform
+from gassip.graph.csr import Csr, segment_sum, transform
+from gassip.graph.graph import Graph
+from gassip.nn.net import Architecture, Model, Net
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.losses import supervised
 
 
 def largest(adjacency: Csr, value: Tensor, k: int) -> Tensor:
@@ -38,7 +40,9 @@ def shares(adjacency: Csr, logit: Tensor, keep: Tensor) -> Tensor:
     """A softmax over the kept entries of each row, 0 elsewhere, [E]."""
     with torch.no_grad():
         present = torch.where(keep, logit, -torch.inf)
-        top = logit.new_full((adjacency.shape[0],), -torch.inf).scatter_reduce(0, adjacency.row, present, "amax")
+        top = logit.new_full((adjacency.shape[0],), -torch.inf).scatter_reduce(
+            0, adjacency.row, present, "amax"
+        )
         floor = torch.where(keep, top[adjacency.row], 0.0)
     grown = torch.where(keep, torch.exp(torch.where(keep, logit - floor, 0.0)), 0.0)
     total = segment_sum(adjacency, grown)[adjacency.row]
@@ -59,7 +63,9 @@ class NeuralSparseNet(Model):
         super().__init__()
         self.neighbours = settings.neighbours
         bound = sqrt(6 / (2 * features + settings.score_hidden))
-        self.ends = nn.Parameter(torch.empty(features, 2 * settings.score_hidden).uniform_(-bound, bound))
+        self.ends = nn.Parameter(
+            torch.empty(features, 2 * settings.score_hidden).uniform_(-bound, bound)
+        )
         self.ends_bias = nn.Parameter(torch.zeros(settings.score_hidden))
         self.out = nn.Parameter(nn.init.xavier_uniform_(torch.empty(settings.score_hidden, 1)))
         self.register_buffer("temperature", torch.ones(()))
@@ -70,18 +76,28 @@ class NeuralSparseNet(Model):
     def score(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         """s [E]; a constant added to every score changes nothing, so the last bias is left out."""
         receiver, sender = transform(x, self.ends).chunk(2, dim=1)
-        return (F.relu(graph.at_receiver(receiver) + graph.at_sender(sender) + self.ends_bias) @ self.out).squeeze(1)
+        return (
+            F.relu(graph.at_receiver(receiver) + graph.at_sender(sender) + self.ends_bias)
+            @ self.out
+        ).squeeze(1)
 
     def sparsify(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         """z [E]; an edge that weighs 0 in the given graph is never chosen."""
         score = self.score(x, graph)
         logit = (score + gumbel(score) if self.training else score) / self.temperature
         present = graph.edge_weight > 0
-        keep = largest(graph.adjacency, torch.where(present, logit.detach(), -torch.inf), self.neighbours) & present
+        keep = (
+            largest(
+                graph.adjacency, torch.where(present, logit.detach(), -torch.inf), self.neighbours
+            )
+            & present
+        )
         return shares(graph.adjacency, logit, keep)
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        return self.gcn.run(x, MaskedGraph(graph.adjacency, graph.edge_weight * self.sparsify(x, graph)))
+        return self.gcn.run(
+            x, MaskedGraph(graph.adjacency, graph.edge_weight * self.sparsify(x, graph))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

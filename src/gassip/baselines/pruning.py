@@ -1,4 +1,5 @@
-"""What the pruning baselines share: trainable edge weights, counts that are exact, one global ranking over layers.
+"""What the pruning baselines share: trainable edge weights, counts that are exact, one global
+ranking over layers.
 
     A' = A ⊙ m,  m ≥ 0 trainable, one per undirected edge, applied before any normalisation
     keep the n − round(p · n) highest of the n scores that remain
@@ -12,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from gassip.errors import GassipError
-from gassip.graph import Graph
-from gassip.masks import highest
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, sparser
-from gassip.space import Architecture, Net
-from gassip.sparse import Csr
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
+from gassip.nn.net import Architecture, Net
+from gassip.nn.propagate import MaskedGraph
+from gassip.paper.masks import highest
+from gassip.train.trainer import Found, sparser
 
 NOISE = 1e-5  # as published for UGS
 
@@ -25,17 +26,25 @@ Told = Callable[[dict[str, float]], None]
 
 
 class EdgeMaskedNet(Net):
-    """A net that weighs each undirected edge of one graph by a trainable m, which starts at about 1."""
+    """A net that weighs each undirected edge of one graph by a trainable m, which starts at about
+    1."""
 
     slot: Tensor  # [E] the undirected edge of each directed one
 
     def __init__(
-        self, graph: Graph, architecture: Architecture, dropout: float, feature_index: Tensor | None = None
+        self,
+        graph: Graph,
+        architecture: Architecture,
+        dropout: float,
+        feature_index: Tensor | None = None,
     ) -> None:
-        super().__init__(graph.num_features, graph.num_classes, architecture, dropout, feature_index)
+        super().__init__(
+            graph.num_features, graph.num_classes, architecture, dropout, feature_index
+        )
         self.register_buffer("slot", graph.pair, persistent=False)
         pairs = int(graph.pair.max()) + 1 if graph.num_edges else 0
-        # [P]; the noise decides between edges that no gradient reaches, which would else go by their number
+        # [P]; the noise decides between edges that no gradient reaches, which would else go by
+        # their number
         self.edge_mask = nn.Parameter(1 + NOISE * torch.randn(pairs))
 
     def edge_score(self) -> Tensor:
@@ -63,13 +72,19 @@ def first_keep(net: Net, found: Found | None) -> list[Tensor]:
 
 def take_over(net: Net, source: Net, keep: list[Tensor]) -> Net:
     """`net` with the weights of `source`, the pruned ones at 0."""
-    own = {name: value for name, value in source.state_dict().items() if name.startswith(("layers.", "norms."))}
+    own = {
+        name: value
+        for name, value in source.state_dict().items()
+        if name.startswith(("layers.", "norms."))
+    }
     net.load_state_dict(own, strict=False)
     net.prune(keep)
     return net
 
 
-def step_alone(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], loss: Tensor) -> None:
+def step_alone(
+    optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], loss: Tensor
+) -> None:
     """One step of these parameters and no others, down `loss`."""
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):

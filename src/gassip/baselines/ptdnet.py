@@ -1,12 +1,13 @@
-"""PTDNet: each layer learns which edges to drop, towards a graph of low rank. Luo et al., Learning to Drop: Robust
-Graph Neural Network via Topological Denoising, WSDM 2021.
+"""PTDNet: each layer learns which edges to drop, towards a graph of low rank. Luo et al., Learning
+to Drop: Robust Graph Neural Network via Topological Denoising, WSDM 2021.
 
     l_uv = a·ReLU(W_a h_u + b_a) + b·ReLU(W_b h_v + b_b) + c                           (per layer)
-    z_uv = clip(γ + (ζ - γ) σ((l_uv + log ε/(1 - ε)) / β), 0, 1),   ε uniform;  σ(l_uv) in its place at evaluation
+    z_uv = clip(γ + (ζ - γ) σ((l_uv + log ε/(1 - ε)) / β), 0, 1),   ε uniform;  σ(l_uv) in its place
+                                                                    at evaluation
     L = CE(mean of 3 passes) + λ1 Σ mean_uv σ(l_uv - β log(-γ/ζ)) + λ3 Σ Σ_r σ_r(Z) + λ_c ½ Σ_t mean_i |p_ti - p̄_i|²
 
-The sums run over passes and layers; σ_r are the largest singular values of Z = (z_uv), found on the sparse matrix. An
-edge that is 0 in every layer is absent: it leaves the graph after training.
+The sums run over passes and layers; σ_r are the largest singular values of Z = (z_uv), found on the
+sparse matrix. An edge that is 0 in every layer is absent: it leaves the graph after training.
 """
 
 from dataclasses import dataclass
@@ -18,10 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.ops import MaskedGraph, gcn
-from gassip.space import Model, drop
-from gassip.sparse import Csr, multiply, transform
+from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph, gcn
 
 LOW, HIGH = -0.1, 1.1  # γ and ζ
 
@@ -42,12 +43,17 @@ def l0(logit: Tensor, temperature: float) -> Tensor:
 
 
 @torch.no_grad()
-def singular_vectors(adjacency: Csr, value: Tensor, count: int, rounds: int) -> tuple[Tensor, Tensor]:
-    """The left and right singular vectors of the `count` largest singular values, [N, r] each, by block powers."""
+def singular_vectors(
+    adjacency: Csr, value: Tensor, count: int, rounds: int
+) -> tuple[Tensor, Tensor]:
+    """The left and right singular vectors of the `count` largest singular values, [N, r] each, by
+    block powers."""
     rowptr, col, order = adjacency.transpose
     flipped = Csr(rowptr, col, value[order], (adjacency.shape[1], adjacency.shape[0]))
     generator = torch.Generator(device=value.device).manual_seed(0)
-    start = torch.randn(adjacency.shape[1], count, generator=generator, dtype=value.dtype, device=value.device)
+    start = torch.randn(
+        adjacency.shape[1], count, generator=generator, dtype=value.dtype, device=value.device
+    )
     right = torch.linalg.qr(start).Q
     for _ in range(rounds):
         left = torch.linalg.qr(multiply(adjacency, right, value)).Q
@@ -63,11 +69,14 @@ def nuclear(adjacency: Csr, value: Tensor, count: int, rounds: int) -> Tensor:
 
 
 class Denoiser(nn.Module):
-    """l: what a layer thinks of each edge. The last product is a sum over both ends, so nodes carry it, not edges."""
+    """l: what a layer thinks of each edge. The last product is a sum over both ends, so nodes carry
+    it, not edges."""
 
     def __init__(self, in_width: int, width: int) -> None:
         super().__init__()
-        self.ends = nn.Parameter(nn.init.kaiming_normal_(torch.empty(in_width, 2 * width), mode="fan_out"))
+        self.ends = nn.Parameter(
+            nn.init.kaiming_normal_(torch.empty(in_width, 2 * width), mode="fan_out")
+        )
         self.ends_bias = nn.Parameter(torch.zeros(2 * width))
         self.out = nn.Parameter(nn.init.kaiming_normal_(torch.empty(2 * width, 1), mode="fan_out"))
         self.out_bias = nn.Parameter(torch.zeros(()))
@@ -89,10 +98,14 @@ class PtdNetModel(Model):
         widths = [features, *[settings.hidden] * (settings.layers - 1), classes]
         spans = list(pairwise(widths))
         self.denoisers = nn.ModuleList(Denoiser(a, settings.denoise_hidden) for a, _ in spans)
-        self.weights = nn.ParameterList(nn.init.xavier_uniform_(torch.empty(a, b)) for a, b in spans)
+        self.weights = nn.ParameterList(
+            nn.init.xavier_uniform_(torch.empty(a, b)) for a, b in spans
+        )
         self.biases = nn.ParameterList(torch.zeros(b) for _, b in spans)
 
-    def passes(self, x: Tensor | Csr, graph: MaskedGraph) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def passes(
+        self, x: Tensor | Csr, graph: MaskedGraph
+    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Class scores [N, C], and of every layer the logits [E] and the gates [E]."""
         h: Tensor | Csr = x
         logits, gates = [], []
@@ -113,7 +126,8 @@ class PtdNetModel(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class PtdNet(Trained):
-    """The weights of the terms are a tenth of those in the authors' code, picked on Cora: see PAPER.md."""
+    """The weights of the terms are a tenth of those in the authors' code, picked on Cora: see
+    PAPER.md."""
 
     layers: int = 2
     hidden: int = 64
@@ -140,7 +154,9 @@ class PtdNet(Trained):
         scores = torch.stack([run[0] for run in runs])  # [T, N, C]
         mean = scores.mean(0)
         total = F.cross_entropy(mean[graph.train_mask], graph.y[graph.train_mask])
-        total = total + self.lambda_consistency / 2 * (scores - mean).square().sum() / max(graph.num_nodes, 1)
+        total = total + self.lambda_consistency / 2 * (scores - mean).square().sum() / max(
+            graph.num_nodes, 1
+        )
         for _, logits, gates in runs:
             for logit, gate in zip(logits, gates, strict=True):
                 total = total + self.lambda_l0 * l0(logit, beta)

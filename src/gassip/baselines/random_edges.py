@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from gassip.baselines.gcn import Gcn
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
+from gassip.graph.undirected import check_share, draw, ends
 from gassip.metrics import Metric
-from gassip.pairs import check_share, draw, ends
-from gassip.retrain import Found, Solution
+from gassip.train.trainer import Found, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,5 +40,7 @@ class RandomEdges(Gcn):
         on_epoch: Callable[[dict[str, float]], None] | None = None,
     ) -> Solution:
         began = time.perf_counter()
-        solution = super().solve(self.sparser(graph, seed), seed=seed, metric=metric, on_epoch=on_epoch)
+        solution = super().solve(
+            self.sparser(graph, seed), seed=seed, metric=metric, on_epoch=on_epoch
+        )
         return replace(solution, edges_total=graph.num_edges, seconds=time.perf_counter() - began)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from gassip.baselines.gcn import Gcn
-from gassip.graph import Graph
-from gassip.pairs import check_share
-from gassip.space import Net
+from gassip.graph.graph import Graph
+from gassip.graph.undirected import check_share
+from gassip.nn.net import Net
 
 
 def random_keep(like: Tensor, share: float) -> Tensor:

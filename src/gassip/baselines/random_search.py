@@ -1,9 +1,10 @@
-"""Random search: n architectures drawn from the paper's space without repetition, the best on validation taken.
+"""Random search: n architectures drawn from the paper's space without repetition, the best on
+validation taken.
 
     a* = argmax_{a ∈ S} val(train(a)),   S ⊂ O^L drawn evenly, |S| = n
 
-Li and Talwalkar, Random Search and Reproducibility for Neural Architecture Search, UAI 2019. A searcher that does not
-beat this is not searching.
+Li and Talwalkar, Random Search and Reproducibility for Neural Architecture Search, UAI 2019. A
+searcher that does not beat this is not searching.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from gassip.errors import GassipError
 class RandomSearch(Exhaustive):
     """Like the exhaustive search, over a random part of the space."""
 
-    count: int = field(default=10, metadata={"help": "architectures drawn; all of them where there are fewer"})
+    count: int = field(
+        default=10, metadata={"help": "architectures drawn; all of them where there are fewer"}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

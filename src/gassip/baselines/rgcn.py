@@ -1,9 +1,10 @@
-"""RGCN: nodes as Gaussians, uncertain ones heard less. Zhu et al., Robust Graph Convolutional Networks Against
-Adversarial Attacks, KDD 2019.
+"""RGCN: nodes as Gaussians, uncertain ones heard less. Zhu et al., Robust Graph Convolutional
+Networks Against Adversarial Attacks, KDD 2019.
 
     μ = ELU(h_μ W_μ),  σ = ReLU(h_σ W_σ),  a = exp(-g σ)
     h'_μ = D^-1/2 (A + I) D^-1/2 (μ ⊙ a),   h'_σ = D^-1 (A + I) D^-1 (σ ⊙ a ⊙ a)
-    L = CE(h_μ + ε √h_σ) + β1 Σ_i mean_d ½ (μ² + σ - log σ) + β2 (|W_μ|² + |W_σ|²)     (both terms of layer 1)
+    L = CE(h_μ + ε √h_σ) + β1 Σ_i mean_d ½ (μ² + σ - log σ) + β2 (|W_μ|² + |W_σ|²)     (both terms
+    of layer 1)
 
 ε is drawn in training; at evaluation the scores are the means.
 """
@@ -15,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.ops import MaskedGraph, gcn
-from gassip.space import Model, drop
-from gassip.sparse import Csr, multiply, transform
+from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph, gcn
 
 TINY = 1e-8
 
@@ -42,13 +43,19 @@ class GaussianLayer(nn.Module):
         super().__init__()
         self.uncertainty = uncertainty
         self.mean_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_width, out_width)))
-        self.variance_weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_width, out_width)))
+        self.variance_weight = nn.Parameter(
+            nn.init.xavier_uniform_(torch.empty(in_width, out_width))
+        )
 
     def activate(self, mean: Tensor | Csr, variance: Tensor | Csr) -> tuple[Tensor, Tensor]:
         """μ and σ."""
-        return F.elu(transform(mean, self.mean_weight)), F.relu(transform(variance, self.variance_weight))
+        return F.elu(transform(mean, self.mean_weight)), F.relu(
+            transform(variance, self.variance_weight)
+        )
 
-    def propagate(self, mean: Tensor, variance: Tensor, graph: MaskedGraph) -> tuple[Tensor, Tensor]:
+    def propagate(
+        self, mean: Tensor, variance: Tensor, graph: MaskedGraph
+    ) -> tuple[Tensor, Tensor]:
         """h'_μ and h'_σ."""
         heard = torch.exp(-self.uncertainty * variance)
         return gcn(graph, [mean * heard], None), twice_normalised(graph, variance * heard * heard)
@@ -69,7 +76,9 @@ class RgcnNet(Model):
         dropped = drop(x, p)
         first_mean, first_variance = self.first.activate(dropped, dropped)
         mean, variance = self.first.propagate(first_mean, first_variance, graph)
-        mean, variance = self.second.propagate(*self.second.activate(drop(mean, p), drop(variance, p)), graph)
+        mean, variance = self.second.propagate(
+            *self.second.activate(drop(mean, p), drop(variance, p)), graph
+        )
         scores = mean + torch.randn_like(mean) * (variance + TINY).sqrt() if self.training else mean
         return scores, first_mean, first_variance
 

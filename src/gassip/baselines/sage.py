@@ -1,5 +1,5 @@
-"""GraphSAGE: h'_i = W1 mean_{j ∈ N_i} h_j + W2 h_i. Hamilton, Ying and Leskovec, Inductive Representation Learning on
-Large Graphs, NeurIPS 2017."""
+"""GraphSAGE: h'_i = W1 mean_{j ∈ N_i} h_j + W2 h_i. Hamilton, Ying and Leskovec, Inductive
+Representation Learning on Large Graphs, NeurIPS 2017."""
 
 from dataclasses import dataclass
 from typing import ClassVar

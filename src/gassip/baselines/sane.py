@@ -1,12 +1,15 @@
 """SANE: node aggregators, skips and a layer aggregator in one differentiable supernet.
 
-    h_0 = X W + b,   h_l = Σ_n softmax(α_l)_n ELU(n(h_{l-1})),   s_l = Σ_k softmax(β_l)_k k(h_l),  k ∈ {0, identity}
-    z = MLP(Σ_m softmax(δ)_m m(s_1 … s_L)),   m = Linear(ReLU(concat | max | LSTM-attention)),   α, β, δ ← L_val
+    h_0 = X W + b,   h_l = Σ_n softmax(α_l)_n ELU(n(h_{l-1})),   s_l = Σ_k softmax(β_l)_k k(h_l),  k
+                     ∈ {0, identity}
+    z = MLP(Σ_m softmax(δ)_m m(s_1 … s_L)),   m = Linear(ReLU(concat | max | LSTM-attention)),   α,
+                                              β, δ ← L_val
 
-Zhao, Yao and Tu, Search to Aggregate Neighborhood for Graph Neural Networks, ICDE 2021. The node aggregators are its
-eleven: SAGE (sum, mean, max), GCN, GIN, GAT and its four kin, GeniePath. The layer aggregators are those of jumping
-knowledge (Xu et al., ICML 2018). What has the highest α, β and δ at some epochs of the search is trained from scratch,
-shortly; the best of these on validation is the answer, and trained in full.
+Zhao, Yao and Tu, Search to Aggregate Neighborhood for Graph Neural Networks, ICDE 2021. The node
+aggregators are its eleven: SAGE (sum, mean, max), GCN, GIN, GAT and its four kin, GeniePath. The
+layer aggregators are those of jumping knowledge (Xu et al., ICML 2018). What has the highest α, β
+and δ at some epochs of the search is trained from scratch, shortly; the best of these on validation
+is the answer, and trained in full.
 
 Shapes: N nodes, L layers, F hidden width.
 """
@@ -24,15 +27,20 @@ from gassip.baselines.extra_ops import Op, edge_max, lean, make_op, shares, weig
 from gassip.baselines.graphnas import VECTORS
 from gassip.baselines.graphnas import logits as attention_logits
 from gassip.errors import GassipError
-from gassip.graph import Graph
+from gassip.graph.csr import Csr, transform
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, seeded, solve, validate
-from gassip.space import Model, drop
-from gassip.sparse import Csr, transform
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.trainer import Found, Solution, seeded, solve, validate
 
 PLAIN = {"gcn": "GCNConv", "gin": "GINConv", "sage-mean": "SAGEConv", "gat": "GATConv"}
-KIN = {"gat-sym": "sym-gat", "gat-cos": "cos", "gat-linear": "linear", "gat-gene-linear": "gene-linear"}
+KIN = {
+    "gat-sym": "sym-gat",
+    "gat-cos": "cos",
+    "gat-linear": "linear",
+    "gat-gene-linear": "gene-linear",
+}
 NODES = ("sage-sum", "sage-mean", "sage-max", "gcn", "gin", "gat", *KIN, "geniepath")
 SKIPS = ("none", "skip")
 MERGES = ("concat", "max", "lstm")
@@ -48,7 +56,10 @@ class Summed(Op):
 
     def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         product = transform(h, self.linear.weight.t())
-        share, ones = graph.edge_weight.unsqueeze(1), torch.ones(product.shape[0], 1, device=product.device)
+        share, ones = (
+            graph.edge_weight.unsqueeze(1),
+            torch.ones(product.shape[0], 1, device=product.device),
+        )
         gather = edge_max if self.kind == "max" else weighted_sum
         return gather(graph, product, share, ones) + self.linear.bias
 
@@ -60,17 +71,22 @@ class Kin(Op):
         super().__init__()
         self.kind = kind
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(in_width, out_width)))
-        self.vectors = nn.Parameter(nn.init.xavier_uniform_(torch.empty(VECTORS[kind], heads, out_width // heads)))
+        self.vectors = nn.Parameter(
+            nn.init.xavier_uniform_(torch.empty(VECTORS[kind], heads, out_width // heads))
+        )
         self.bias = nn.Parameter(torch.zeros(out_width))
 
     def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         product = transform(h, self.weight)
-        share, self_share = shares(graph, *attention_logits(self.kind, product, self.vectors, graph))
+        share, self_share = shares(
+            graph, *attention_logits(self.kind, product, self.vectors, graph)
+        )
         return weighted_sum(graph, product, share, self_share) + self.bias
 
 
 class GeniePath(Op):
-    """tanh of a GAT, then the gates of an LSTM that starts empty: c = σ(i) tanh(g), h = σ(o) tanh(c)."""
+    """tanh of a GAT, then the gates of an LSTM that starts empty: c = σ(i) tanh(g), h = σ(o)
+    tanh(c)."""
 
     def __init__(self, in_width: int, out_width: int) -> None:
         super().__init__()
@@ -88,7 +104,11 @@ def node_op(name: str, width: int, heads: int) -> Op:
         return make_op(PLAIN[name], width, width, heads)
     if name in KIN:
         return Kin(width, width, KIN[name], heads)
-    return GeniePath(width, width) if name == "geniepath" else Summed(width, width, name.removeprefix("sage-"))
+    return (
+        GeniePath(width, width)
+        if name == "geniepath"
+        else Summed(width, width, name.removeprefix("sage-"))
+    )
 
 
 class Merge(nn.Module):
@@ -103,7 +123,8 @@ class Merge(nn.Module):
             self.attend = nn.Linear(2 * (layers * width // 2), 1)
 
     def gather(self, parts: list[Tensor]) -> Tensor:
-        """concat: side by side; max: feature by feature; lstm: their mean weighted by softmax(attend(LSTM))."""
+        """concat: side by side; max: feature by feature; lstm: their mean weighted by
+        softmax(attend(LSTM))."""
         if self.kind == "concat":
             return torch.cat(parts, dim=1)
         stacked = torch.stack(parts, dim=1)
@@ -148,15 +169,25 @@ class SaneNet(Model):
         self.input_dropout, self.input_scale = input_dropout, input_scale
         self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(graph.num_features, hidden)))
         self.first_bias = nn.Parameter(torch.zeros(hidden))
-        self.layers = nn.ModuleList(nn.ModuleList(node_op(n, hidden, heads) for n in names) for names in choices.nodes)
-        self.merges = nn.ModuleList(Merge(kind, hidden, len(choices.nodes)) for kind in choices.merges)
-        self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, graph.num_classes))
+        self.layers = nn.ModuleList(
+            nn.ModuleList(node_op(n, hidden, heads) for n in names) for names in choices.nodes
+        )
+        self.merges = nn.ModuleList(
+            Merge(kind, hidden, len(choices.nodes)) for kind in choices.merges
+        )
+        self.head = nn.Sequential(
+            nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, graph.num_classes)
+        )
 
     def even(self) -> list[Tensor]:
         """Zeros of the shapes of α, β and δ."""
         device = self.first.device
         node, skip = self.choices.nodes, self.choices.skips
-        sizes = [(len(node), len(node[0])), (len(skip), len(skip[0])), (1, len(self.choices.merges))]
+        sizes = [
+            (len(node), len(node[0])),
+            (len(skip), len(skip[0])),
+            (1, len(self.choices.merges)),
+        ]
         return [torch.zeros(size, device=device) for size in sizes]
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
@@ -170,11 +201,18 @@ class SaneNet(Model):
         parts = []
         for l, ops in enumerate(self.layers):
             assert isinstance(ops, nn.ModuleList)
-            outputs = [share * F.elu(lean(op, h, graph)) for share, op in zip(node[l], ops, strict=True)]  # type: ignore[arg-type]
+            outputs = [
+                share * F.elu(lean(op, h, graph))  # type: ignore[arg-type]
+                for share, op in zip(node[l], ops, strict=True)
+            ]
             h = self.dropped(torch.stack(outputs).sum(0))
             names = self.choices.skips[l]
-            parts.append(h * skip[l, names.index("skip")] if "skip" in names else torch.zeros_like(h))
-        merged = [share * merge_op(parts) for share, merge_op in zip(merge[0], self.merges, strict=True)]
+            parts.append(
+                h * skip[l, names.index("skip")] if "skip" in names else torch.zeros_like(h)
+            )
+        merged = [
+            share * merge_op(parts) for share, merge_op in zip(merge[0], self.merges, strict=True)
+        ]
         return self.head(self.dropped(torch.stack(merged).sum(0)))
 
     def dropped(self, h: Tensor) -> Tensor:
@@ -184,7 +222,8 @@ class SaneNet(Model):
 
 
 def highest(choices: Choices, scores: list[Tensor]) -> Choices:
-    """One candidate at every place, by its score; where every skip is `none`, the last layer is kept."""
+    """One candidate at every place, by its score; where every skip is `none`, the last layer is
+    kept."""
     node, skip, merge = (score.argmax(1).tolist() for score in scores)
     skips = [(choices.skips[l][k],) for l, k in enumerate(skip)]
     if all(place == ("none",) for place in skips):
@@ -195,7 +234,8 @@ def highest(choices: Choices, scores: list[Tensor]) -> Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Sane:
-    """The published space; rates at which it trains on few labels. `published` has the search's own: see PAPER.md."""
+    """The published space; rates at which it trains on few labels. `published` has the search's
+    own: see PAPER.md."""
 
     layers: int = 3
     search_hidden: int = 32
@@ -214,7 +254,9 @@ class Sane:
     alpha_start: float = 1e-3
     candidates: int = 12  # architectures looked at, at even distances of the search
     candidate_epochs: int = 100
-    unit_inputs: bool = True  # sparse x divided by its mean stored value: bags of words count words again
+    unit_inputs: bool = (
+        True  # sparse x divided by its mean stored value: bags of words count words again
+    )
     hidden: int = 64
     dropout: float = 0.6
     input_dropout: float = 0.8
@@ -224,7 +266,9 @@ class Sane:
 
     def __post_init__(self) -> None:
         if self.hidden % self.heads or self.search_hidden % self.heads:
-            raise GassipError(f"heads is {self.heads}; it must divide {self.search_hidden} and {self.hidden}")
+            raise GassipError(
+                f"heads is {self.heads}; it must divide {self.search_hidden} and {self.hidden}"
+            )
         if self.candidates < 1:
             raise GassipError(f"candidates is {self.candidates}; it must be 1 or more")
 
@@ -246,12 +290,18 @@ class Sane:
 
     def input_scale(self, graph: Graph) -> float:
         """What x is multiplied by."""
-        if not self.unit_inputs or not isinstance(graph.x, Csr) or graph.x.value is None or graph.x.nnz == 0:
+        if (
+            not self.unit_inputs
+            or not isinstance(graph.x, Csr)
+            or graph.x.value is None
+            or graph.x.nnz == 0
+        ):
             return 1.0
         return 1.0 / max(float(graph.x.value.abs().mean()), 1e-12)
 
     def search_choices(self, graph: Graph, *, seed: int) -> list[Choices]:
-        """DARTS over the three kinds of choices, first order; what stands at each candidate's epoch, each once."""
+        """DARTS over the three kinds of choices, first order; what stands at each candidate's
+        epoch, each once."""
         choices = Choices((NODES,) * self.layers, (SKIPS,) * self.layers, MERGES)
         found: list[Choices] = []
         with seeded(seed, graph.device):
@@ -264,11 +314,15 @@ class Sane:
                 input_dropout=self.search_input_dropout,
                 input_scale=self.input_scale(graph),
             ).to(graph.device)
-            scores = [(self.alpha_start * torch.randn_like(zero)).requires_grad_() for zero in net.even()]
+            scores = [
+                (self.alpha_start * torch.randn_like(zero)).requires_grad_() for zero in net.even()
+            ]
             steps = self.optimizers(net, scores)
             masked = MaskedGraph.of(graph)
             net.train()
-            ends = {self.search_epochs * k // self.candidates for k in range(1, self.candidates + 1)}
+            ends = {
+                self.search_epochs * k // self.candidates for k in range(1, self.candidates + 1)
+            }
             for epoch in range(1, self.search_epochs + 1):
                 self.epoch(net, scores, graph, masked, *steps)
                 if epoch in ends:
@@ -280,12 +334,20 @@ class Sane:
     ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
         weights: torch.optim.Optimizer
         if self.optimizer == "adam":
-            weights = torch.optim.Adam(net.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True)
+            weights = torch.optim.Adam(
+                net.parameters(), lr=self.lr, weight_decay=self.weight_decay, fused=True
+            )
         else:
             decay = self.weight_decay
-            weights = torch.optim.SGD(net.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=decay)
-        alpha = torch.optim.Adam(scores, lr=self.lr_alpha, betas=(0.5, 0.999), weight_decay=self.alpha_weight_decay)
-        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(weights, self.search_epochs, eta_min=self.lr_min)
+            weights = torch.optim.SGD(
+                net.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=decay
+            )
+        alpha = torch.optim.Adam(
+            scores, lr=self.lr_alpha, betas=(0.5, 0.999), weight_decay=self.alpha_weight_decay
+        )
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(
+            weights, self.search_epochs, eta_min=self.lr_min
+        )
         return weights, alpha, cosine
 
     def epoch(
@@ -332,7 +394,11 @@ class Sane:
         trials = {str(own): value for own, (value, _) in judged.items()}
         spent = time.perf_counter() - began
         solution = self.trained(graph, choices, self.epochs, seed, metric, on_epoch)
-        details: dict[str, object] = {"architecture": str(choices), "search_seconds": spent, "trials": trials}
+        details: dict[str, object] = {
+            "architecture": str(choices),
+            "search_seconds": spent,
+            "trials": trials,
+        }
         return replace(solution, seconds=solution.seconds + spent, details=details)
 
     def trained(

@@ -1,4 +1,5 @@
-"""SGC: one linear layer over a smoothed X. Wu et al., Simplifying Graph Convolutional Networks, ICML 2019.
+"""SGC: one linear layer over a smoothed X. Wu et al., Simplifying Graph Convolutional Networks,
+ICML 2019.
 
     Y = Â^K X W + b,   Â = D^-1/2 (A + I) D^-1/2
 
@@ -11,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from gassip.baselines.trained import Trained
-from gassip.graph import Graph
-from gassip.ops import MaskedGraph, gcn
-from gassip.space import Model, drop
-from gassip.sparse import Csr, transform
+from gassip.graph.csr import Csr, transform
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model, drop
+from gassip.nn.propagate import MaskedGraph, gcn
 
 
 class SgcNet(Model):

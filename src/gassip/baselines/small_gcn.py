@@ -1,5 +1,6 @@
-"""Small GCN: h' = D^-1/2 (A + I) D^-1/2 h W with few hidden units; the control for every claim about size. Kipf and
-Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017."""
+"""Small GCN: h' = D^-1/2 (A + I) D^-1/2 h W with few hidden units; the control for every claim
+about size. Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR
+2017."""
 
 from dataclasses import dataclass
 

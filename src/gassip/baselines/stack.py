@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.retrain import Found, Solution, solve
-from gassip.space import Architecture, Net, net_for
+from gassip.nn.net import Architecture, Net, net_for
+from gassip.train.trainer import Found, Solution, solve
 
 
 @dataclass(frozen=True, kw_only=True)

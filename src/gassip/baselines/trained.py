@@ -2,7 +2,8 @@
 
     θ* = argmin_θ loss(model_θ, graph),   the epoch with the best validation score
 
-A subclass gives `model`, and where it has them its own `loss` and the edges its model still uses at inference.
+A subclass gives `model`, and where it has them its own `loss` and the edges its model still uses at
+inference.
 """
 
 import time
@@ -11,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from gassip.graph import Graph
-from gassip.lessons import supervised
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, solve
-from gassip.space import Model
+from gassip.nn.net import Model
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.losses import supervised
+from gassip.train.trainer import Found, Solution, solve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,4 +64,6 @@ class Trained:
         if keep is None:
             return solution
         seconds = time.perf_counter() - began
-        return replace(solution, graph=graph.keep(keep), edges_kept=int(keep.sum()), seconds=seconds)
+        return replace(
+            solution, graph=graph.keep(keep), edges_kept=int(keep.sum()), seconds=seconds
+        )

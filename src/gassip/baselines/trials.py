@@ -1,8 +1,10 @@
-"""Architectures trained one by one and ranked on validation: what random and exhaustive search share.
+"""Architectures trained one by one and ranked on validation: what random and exhaustive search
+share.
 
     a* = argmax_{a ∈ S} val(train(a)),   ties: the lower validation loss
 
-Every architecture starts from the same seed and is trained as the paper retrains; no test label is read.
+Every architecture starts from the same seed and is trained as the paper retrains; no test label is
+read.
 """
 
 import time
@@ -12,13 +14,13 @@ from itertools import product
 
 import torch
 
-from gassip.graph import Graph
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, seeded, train, validate
-from gassip.search import Row
+from gassip.nn.net import Architecture, net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.paper.loop import Row
 from gassip.settings import Gassip
-from gassip.space import Architecture, net_for
+from gassip.train.trainer import Found, seeded, train, validate
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,12 @@ class Trial:
     @property
     def row(self) -> Row:
         name = " ‖ ".join(self.ops)
-        return {"architecture": name, "val_score": self.val_score, "val_loss": self.val_loss, "seconds": self.seconds}
+        return {
+            "architecture": name,
+            "val_score": self.val_score,
+            "val_loss": self.val_loss,
+            "seconds": self.seconds,
+        }
 
 
 def all_paths(settings: Gassip) -> list[tuple[str, ...]]:
@@ -45,7 +52,10 @@ def shaped(settings: Gassip, ops: tuple[str, ...]) -> Architecture:
     """The operations with the sizes that the settings name."""
     inner = settings.layers - 1
     return Architecture(
-        ops=ops, hidden=(settings.hidden,) * inner, heads=(settings.heads,) * inner, batch_norm=settings.batch_norm
+        ops=ops,
+        hidden=(settings.hidden,) * inner,
+        heads=(settings.heads,) * inner,
+        batch_norm=settings.batch_norm,
     )
 
 
@@ -68,13 +78,20 @@ def try_all(
     return sorted(trials, key=lambda trial: (-trial.val_score, trial.val_loss))
 
 
-def try_one(graph: Graph, settings: Gassip, ops: tuple[str, ...], epochs: int, *, seed: int, metric: Metric) -> Trial:
+def try_one(
+    graph: Graph, settings: Gassip, ops: tuple[str, ...], epochs: int, *, seed: int, metric: Metric
+) -> Trial:
     """One architecture at its best epoch on validation."""
     began = time.perf_counter()
     with seeded(seed, graph.device):
         net = net_for(graph, shaped(settings, ops), settings.retrain_dropout)
         train(
-            net, graph, epochs=epochs, lr=settings.retrain_lr, weight_decay=settings.retrain_weight_decay, metric=metric
+            net,
+            graph,
+            epochs=epochs,
+            lr=settings.retrain_lr,
+            weight_decay=settings.retrain_weight_decay,
+            metric=metric,
         )
     value, loss = validate(net, graph, MaskedGraph.of(graph), metric)
     return Trial(ops, value, loss, time.perf_counter() - began)

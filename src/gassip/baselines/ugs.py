@@ -4,7 +4,8 @@
     a round: train W, m_g, m_θ; at the best validation epoch drop the lowest 5 % of the remaining m_g and the lowest
     20 % of the remaining m_θ (one ranking over all layers); W ← W_0; train W with the masks fixed
 
-Chen, Sui, Chen, Zhang and Wang, A Unified Lottery Ticket Hypothesis for Graph Neural Networks, ICML 2021.
+Chen, Sui, Chen, Zhang and Wang, A Unified Lottery Ticket Hypothesis for Graph Neural Networks, ICML
+2021.
 """
 
 import time
@@ -28,12 +29,12 @@ from gassip.baselines.pruning import (
     setting,
     take_over,
 )
-from gassip.graph import Graph
-from gassip.lessons import Loss, supervised
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.ops import MaskedGraph
-from gassip.retrain import Found, Solution, conclude, seeded, train, validate
-from gassip.space import Architecture, Model, Net, net_for
+from gassip.nn.net import Architecture, Model, Net, net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.losses import Loss, supervised
+from gassip.train.trainer import Found, Solution, conclude, seeded, train, validate
 
 LARGE = 10_000  # nodes, from which on the published L1 weights are those of PubMed
 
@@ -42,7 +43,12 @@ class UgsNet(EdgeMaskedNet):
     """m_θ beside every weight and m_g beside every undirected edge, both about 1 at the start."""
 
     def __init__(
-        self, graph: Graph, architecture: Architecture, dropout: float, feature_index: Tensor | None, noise: float
+        self,
+        graph: Graph,
+        architecture: Architecture,
+        dropout: float,
+        feature_index: Tensor | None,
+        noise: float,
     ) -> None:
         super().__init__(graph, architecture, dropout, feature_index)
         self.weight_masks = nn.ParameterList(torch.ones_like(layer.weight) for layer in self.layers)
@@ -75,7 +81,8 @@ class Ugs:
 
     @classmethod
     def published(cls, graph: Graph) -> Self:
-        """The published L1 weights: as they stand for Cora and CiteSeer, PubMed's for graphs of its size and larger."""
+        """The published L1 weights: as they stand for Cora and CiteSeer, PubMed's for graphs of its
+        size and larger."""
         return cls() if graph.num_nodes < LARGE else cls(l1_edge=1e-6, l1_weight=1e-3)
 
     def solve(
@@ -100,7 +107,12 @@ class Ugs:
                 ticket = take_over(net_for(graph, shape, self.dropout, columns), start, keep)
                 epoch = self.fit(ticket, current, metric, tell)
                 value, _ = validate(ticket, current, MaskedGraph.of(current), metric)
-                row = {"round": number, "val": value, "edges": current.num_edges, "weights": ticket.num_weights()[0]}
+                row = {
+                    "round": number,
+                    "val": value,
+                    "edges": current.num_edges,
+                    "weights": ticket.num_weights()[0],
+                }
                 rounds.append(row)
                 if best is None or value >= best[0]:  # of equal rounds the sparser
                     best = (value, ticket, current, epoch)
@@ -108,7 +120,14 @@ class Ugs:
         details: dict[str, object] = {"rounds": rounds, "architecture": str(shape)}
         _, ticket, current, epoch = best
         ticket.eval()
-        return conclude(ticket, current, began=began, best_epoch=epoch, edges_total=graph.num_edges, details=details)
+        return conclude(
+            ticket,
+            current,
+            began=began,
+            best_epoch=epoch,
+            edges_total=graph.num_edges,
+            details=details,
+        )
 
     def prune(
         self,
@@ -119,7 +138,9 @@ class Ugs:
         tell: Told | None,
     ) -> tuple[Graph, list[Tensor]]:
         """One round of trainable masks: the sparser graph and the weights that remain."""
-        net = UgsNet(graph, start.architecture, self.dropout, start.feature_index, self.noise).to(graph.device)
+        net = UgsNet(graph, start.architecture, self.dropout, start.feature_index, self.noise).to(
+            graph.device
+        )
         take_over(net, start, keep)
         net.edge_mask.requires_grad_(self.edge_share > 0)
         self.fit(net, graph, metric, tell, self.penalised)
@@ -132,8 +153,13 @@ class Ugs:
     def penalised(self, model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
         """CE + λ_g ‖m_g‖₁ + λ_θ ‖m_θ‖₁."""
         assert isinstance(model, UgsNet)
-        loss = F.cross_entropy(model.run(graph.x, masked)[graph.train_mask], graph.y[graph.train_mask])
-        loss = loss + self.l1_weight * torch.stack([mask.abs().sum() for mask in model.weight_masks]).sum()
+        loss = F.cross_entropy(
+            model.run(graph.x, masked)[graph.train_mask], graph.y[graph.train_mask]
+        )
+        loss = (
+            loss
+            + self.l1_weight * torch.stack([mask.abs().sum() for mask in model.weight_masks]).sum()
+        )
         return loss + self.l1_edge * model.edge_mask.abs().sum() if self.edge_share > 0 else loss
 
     def fit(

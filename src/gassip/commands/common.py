@@ -10,13 +10,22 @@ from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
-    from gassip.artefact import Run
-    from gassip.graph import Graph
+    from gassip.graph.graph import Graph
+    from gassip.runs.write import Run
 
 METRICS = ("accuracy", "macro-f1", "roc-auc")  # as gassip.metrics, which needs torch
 SETTING = "setting."  # how the names of settings begin among the parsed arguments
@@ -39,7 +48,9 @@ class Parser(argparse.ArgumentParser):
         sys.exit(fail(f"{message} (see `{self.prog} --help`)"))
 
 
-def command(commands: Any, run: Callable[[argparse.Namespace], int], name: str, text: str, example: str) -> Parser:
+def command(
+    commands: Any, run: Callable[[argparse.Namespace], int], name: str, text: str, example: str
+) -> Parser:
     """The parser of the command `name`, which `run` carries out."""
     parser: Parser = commands.add_parser(
         name,
@@ -56,17 +67,36 @@ def command(commands: Any, run: Callable[[argparse.Namespace], int], name: str, 
 def graph_flags(parser: Parser) -> None:
     """What `load_graph` reads, besides the device."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--dataset", metavar="NAME", default="debian", help="one of `gassip datasets` (default debian)")
-    which.add_argument("--data", metavar="PATH", help="own graph: .npz, PyG's .pt, folder with nodes.csv, edges.csv")
+    which.add_argument(
+        "--dataset",
+        metavar="NAME",
+        default="debian",
+        help="one of `gassip datasets` (default debian)",
+    )
+    which.add_argument(
+        "--data",
+        metavar="PATH",
+        help="own graph: .npz, PyG's .pt, folder with nodes.csv, edges.csv",
+    )
     parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")
-    parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum")
-    parser.add_argument("--seed", type=whole(0), default=0, help="of the split where one is drawn, and of all else")
+    parser.add_argument(
+        "--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum"
+    )
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, help="of the split where one is drawn, and of all else"
+    )
 
 
 def machine_flags(parser: Parser) -> None:
-    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, ... (default %(default)s)")
-    parser.add_argument("--threads", type=whole(1), metavar="N", help="of torch (default: its own choice)")
-    parser.add_argument("--json", action="store_true", help="one JSON object on stdout instead of the summary")
+    parser.add_argument(
+        "--device", default="cpu", help="cpu, cuda, cuda:1, ... (default %(default)s)"
+    )
+    parser.add_argument(
+        "--threads", type=whole(1), metavar="N", help="of torch (default: its own choice)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object on stdout instead of the summary"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -90,13 +120,21 @@ def add_setting_flags(group: Any, kind: type) -> None:
     for field in fields(kind):
         options = _flag_kind(types[field.name])
         if options is not None:
-            options |= {"dest": SETTING + field.name, "default": argparse.SUPPRESS, "help": _flag_help(field)}
+            options |= {
+                "dest": SETTING + field.name,
+                "default": argparse.SUPPRESS,
+                "help": _flag_help(field),
+            }
             group.add_argument("--" + field.name.replace("_", "-"), **options)
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings given as flags, by field; only those."""
-    return {name.removeprefix(SETTING): value for name, value in vars(args).items() if name.startswith(SETTING)}
+    return {
+        name.removeprefix(SETTING): value
+        for name, value in vars(args).items()
+        if name.startswith(SETTING)
+    }
 
 
 def _flag_help(field: "Field[Any]") -> str:
@@ -133,12 +171,16 @@ def _several(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
 
 def load_graph(args: argparse.Namespace) -> "tuple[Graph, dict[str, object]]":
     """The graph on its device, and where it came from."""
-    from gassip.data import DATASETS
     from gassip.estimator import on_device
+    from gassip.graph.datasets import DATASETS
 
     source: dict[str, object] = {"seed": args.seed, "undirected": args.undirected}
     if args.data:
-        source |= {"kind": "file", "path": str(Path(args.data).resolve()), "normalize": bool(args.normalize)}
+        source |= {
+            "kind": "file",
+            "path": str(Path(args.data).resolve()),
+            "normalize": bool(args.normalize),
+        }
     else:
         usual = args.dataset in DATASETS and DATASETS[args.dataset].normalize
         normalize = usual if args.normalize is None else args.normalize
@@ -148,9 +190,11 @@ def load_graph(args: argparse.Namespace) -> "tuple[Graph, dict[str, object]]":
 
 def load_source(source: Mapping[str, Any]) -> "Graph":
     """The graph again, from what `load_graph` said of it."""
-    from gassip import data
+    from gassip.graph import datasets as data
 
-    options: dict[str, Any] = {name: source.get(name) for name in ("seed", "undirected", "normalize")}
+    options: dict[str, Any] = {
+        name: source.get(name) for name in ("seed", "undirected", "normalize")
+    }
     if source.get("kind") == "dataset":
         return data.load(source["name"], **options)
     if source.get("kind") == "file":
@@ -168,7 +212,9 @@ def training_graph(run: "Run", device: str) -> "Graph":
     graph = load_source(run.meta["source"])
     if graph.fingerprint != run.meta["source"].get("fingerprint"):
         where = run.meta["source"].get("path") or run.meta["source"].get("name")
-        raise GassipError(f"{where} is no longer the graph that {run.folder} was made from (its fingerprint differs)")
+        raise GassipError(
+            f"{where} is no longer the graph that {run.folder} was made from (its fingerprint differs)"
+        )
     return on_device(graph, device)
 
 
@@ -197,12 +243,20 @@ def progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[Row], No
         yield lambda row: _line(title, total, row) if int(row["epoch"]) % every == 0 else None
     else:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         console = Console(stderr=True)
         columns = [TextColumn("{task.description}"), BarColumn(10), MofNCompleteColumn()]
         columns += [TextColumn("{task.fields[figures]}", markup=False)]
-        columns += [TimeRemainingColumn()] * (console.width >= 100)  # the figures alone fill 80 columns
+        columns += [TimeRemainingColumn()] * (
+            console.width >= 100
+        )  # the figures alone fill 80 columns
         with Progress(*columns, console=console) as bar:
             task = bar.add_task(title, total=total, figures="")
             yield lambda row: bar.update(task, completed=int(row["epoch"]), figures=figures(row))
@@ -214,7 +268,11 @@ def _line(title: str, total: int, row: Row) -> None:
 
 def figures(row: Row) -> str:
     """The live figures of one epoch."""
-    shown = {"val_score": "val {:.3f}", "alpha_entropy": "entropy {:.2f}", "edges_kept": "edges {:.0%}"}
+    shown = {
+        "val_score": "val {:.3f}",
+        "alpha_entropy": "entropy {:.2f}",
+        "edges_kept": "edges {:.0%}",
+    }
     shown |= {"weights_kept": "weights {:.0%}", "architecture": "{}"}
     shown |= {"stage": "{}"}
     text = " ".join(text.format(row[name]) for name, text in shown.items() if name in row)

@@ -17,22 +17,32 @@ from gassip.commands.common import (
 )
 
 if TYPE_CHECKING:
-    from gassip.artefact import Run
-    from gassip.graph import Graph
-    from gassip.retrain import Found, Solution
+    from gassip.graph.graph import Graph
+    from gassip.runs.write import Run
+    from gassip.train.trainer import Found, Solution
 
 
 def add(commands: Any) -> None:
     example = "gassip evaluate runs/cora --seeds 10"
-    parser = command(commands, run, "evaluate", "retrain a run with other seeds: mean and deviation", example)
+    parser = command(
+        commands, run, "evaluate", "retrain a run with other seeds: mean and deviation", example
+    )
     parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
-    parser.add_argument("--seeds", type=whole(1), required=True, metavar="N", help="retrainings of each search")
-    parser.add_argument("--searches", type=whole(1), default=1, metavar="S", help="searches, the run's own the first")
+    parser.add_argument(
+        "--seeds", type=whole(1), required=True, metavar="N", help="retrainings of each search"
+    )
+    parser.add_argument(
+        "--searches",
+        type=whole(1),
+        default=1,
+        metavar="S",
+        help="searches, the run's own the first",
+    )
     machine_flags(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip import artefact
+    from gassip.runs import write as artefact
 
     set_threads(args.threads)
     made = artefact.open_run(args.folder)
@@ -40,15 +50,19 @@ def run(args: argparse.Namespace) -> int:
     seed = made.meta["seed"]
     founds = [_on_device(made.found, args.device)]
     founds += [_search_again(made, graph, seed + s, args.quiet) for s in range(1, args.searches)]
-    result = _result(made, founds, [_retrain_all(made, graph, found, args.seeds, args.quiet) for found in founds])
+    result = _result(
+        made, founds, [_retrain_all(made, graph, found, args.seeds, args.quiet) for found in founds]
+    )
     artefact.replace_file(made.folder / "evaluate.json", artefact.to_json(result).encode())
-    print(artefact.to_json(result), end="") if args.json else _evaluate_table(result, made.folder / "evaluate.json")
+    print(artefact.to_json(result), end="") if args.json else _evaluate_table(
+        result, made.folder / "evaluate.json"
+    )
     return 0
 
 
 def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Found":
-    from gassip.budget import Budget, fit_budget
-    from gassip.rivals import choose, search_within
+    from gassip.budget.candidates import choose, search_within
+    from gassip.budget.fit import Budget, fit_budget
     from gassip.settings import num_rows
 
     settings = run.found.searched or run.found.settings
@@ -59,8 +73,10 @@ def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Found"
     return fit_budget(graph, found, budget) if budget else found
 
 
-def _retrain_all(run: "Run", graph: "Graph", found: "Found", count: int, quiet: bool) -> "list[Solution]":
-    from gassip.batched import retrain_many
+def _retrain_all(
+    run: "Run", graph: "Graph", found: "Found", count: int, quiet: bool
+) -> "list[Solution]":
+    from gassip.train.batched import retrain_many
 
     seeds = [run.meta["seed"] + r for r in range(count)]
     with progress(f"retrain × {count}", found.settings.retrain_epochs, quiet) as show:
@@ -81,7 +97,9 @@ def _result(run: "Run", founds: "list[Found]", solutions: "list[list[Solution]]"
     scores: dict[str, dict[str, Any]] = {metric: {} for metric in first}
     for metric, splits in first.items():
         for split in splits:
-            scores[metric][split] = spread([[s.scores[metric][split] for s in own] for own in solutions])
+            scores[metric][split] = spread(
+                [[s.scores[metric][split] for s in own] for own in solutions]
+            )
     return {
         "dataset": run.meta["dataset"],
         "metric": run.meta["metric"],
@@ -95,7 +113,8 @@ def _result(run: "Run", founds: "list[Found]", solutions: "list[list[Solution]]"
 
 
 def spread(values: list[list[float]]) -> dict[str, Any]:
-    """Mean; deviation over all; over the searches' means; over retrainings within a search (null for one)."""
+    """Mean; deviation over all; over the searches' means; over retrainings within a search (null
+    for one)."""
     means = [fmean(own) for own in values]
     within = [stdev(own) for own in values] if len(values[0]) > 1 else []
     flat = [value for own in values for value in own]
@@ -113,12 +132,16 @@ def _evaluate_table(result: dict[str, Any], written: Path) -> None:
 
     searches, retrains = len(result["search_seeds"]), len(result["retrain_seeds"])
     table = Table(title=f"{result['dataset']}: {searches} × search, {retrains} × retrain")
-    columns = ["metric", "split", "mean ± deviation"] + ["over searches", "over retrains"] * (searches > 1)
+    columns = ["metric", "split", "mean ± deviation"] + ["over searches", "over retrains"] * (
+        searches > 1
+    )
     for column in columns:
         table.add_column(column)
     for metric, splits in result["scores"].items():
         for split, own in splits.items():
-            more = [number(own["std_searches"]), number(own["std_retrains"])] if searches > 1 else []
+            more = (
+                [number(own["std_searches"]), number(own["std_retrains"])] if searches > 1 else []
+            )
             table.add_row(metric, split, f"{own['mean']:.4f} ± {number(own['std'])}", *more)
     print_table(table)
     print("architectures: " + ", ".join(" ‖ ".join(ops) for ops in result["architectures"]))

@@ -1,8 +1,9 @@
 """gassip front: accuracy against size from one search, with small dense GCNs beside it.
 
-One search ranks features and hidden units; each budget keeps the highest of them (gassip.budget), so every net lies
-inside the next larger one. Each is retrained with several seeds, as are GCNs of several widths: the same epochs, rates
-and decay, and for both the dropout, of two, that validates better. Test scores choose nothing.
+One search ranks features and hidden units; each budget keeps the highest of them (gassip.budget),
+so every net lies inside the next larger one. Each is retrained with several seeds, as are GCNs of
+several widths: the same epochs, rates and decay, and for both the dropout, of two, that validates
+better. Test scores choose nothing.
 """
 
 import argparse
@@ -34,8 +35,8 @@ from gassip.errors import GassipError
 from gassip.settings import Gassip
 
 if TYPE_CHECKING:
-    from gassip.graph import Graph
-    from gassip.retrain import Found, Solution
+    from gassip.graph.graph import Graph
+    from gassip.train.trainer import Found, Solution
 
 SHARES = (50.0, 25.0, 12.0, 6.0, 3.0)  # % of the parameters of a GCN with 64 hidden units
 WIDTHS = (4, 8, 16, 32, 64)
@@ -44,11 +45,23 @@ Point = dict[str, float | int | str | None]
 
 def add(commands: Any) -> None:
     example = "gassip front --dataset cora --seed 1 --out runs/cora-front"
-    parser = command(commands, run, "front", "accuracy against size: nested nets from one search, and GCNs", example)
+    parser = command(
+        commands,
+        run,
+        "front",
+        "accuracy against size: nested nets from one search, and GCNs",
+        example,
+    )
     graph_flags(parser)
-    parser.add_argument("--preset", default="paper", help="settings to start from (default %(default)s)")
-    parser.add_argument("--metric", choices=METRICS, default="accuracy", help="what validation judges by")
-    parser.add_argument("--retrains", type=whole(1), default=3, metavar="N", help="seeds of each point (default 3)")
+    parser.add_argument(
+        "--preset", default="paper", help="settings to start from (default %(default)s)"
+    )
+    parser.add_argument(
+        "--metric", choices=METRICS, default="accuracy", help="what validation judges by"
+    )
+    parser.add_argument(
+        "--retrains", type=whole(1), default=3, metavar="N", help="seeds of each point (default 3)"
+    )
     text = f"%% of the parameters of a GCN with 64 hidden units (default {','.join(f'{s:g}' for s in SHARES)})"
     parser.add_argument("--shares", type=shares, default=SHARES, metavar="A,B,...", help=text)
     parser.add_argument("--out", metavar="DIR", help="default runs/<name>-front-seed<N>")
@@ -69,16 +82,20 @@ def shares(text: str) -> tuple[float, ...]:
     except ValueError:
         values = ()
     if not values or not all(0 < value < float("inf") for value in values):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of shares above 0 such as 50,25,12")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of shares above 0 such as 50,25,12"
+        )
     return tuple(sorted(values, reverse=True))
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip import artefact
+    from gassip.runs import write as artefact
 
     out = Path(args.out or f"runs/{graph_name(args)}-front-seed{args.seed}")
     if out.exists() and not (args.overwrite and (out / "front.json").is_file()):
-        raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace a front there")
+        raise GassipError(
+            f"{out} exists; choose another --out, or --overwrite to replace a front there"
+        )
     set_threads(args.threads)
     graph, source = load_graph(args)
     points = front(graph, args)
@@ -98,9 +115,9 @@ def run(args: argparse.Namespace) -> int:
 
 def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
     """The points, the largest net first; the GCNs after them."""
-    from gassip.retrain import oriented
-    from gassip.search import search
+    from gassip.paper.loop import search
     from gassip.settings import num_rows, preset
+    from gassip.train.trainer import oriented
 
     settings = preset(args.preset, graph, {"weight_groups": "unit"} | given_settings(args))
     nets = possible(graph, settings, args.shares)
@@ -118,7 +135,7 @@ def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
 
 def possible(graph: "Graph", settings: Gassip, wanted: Sequence[float]) -> Sequence[float]:
     """The shares, all of which some architecture can keep; refused before the search otherwise."""
-    from gassip.budget import Budget, check_possible
+    from gassip.budget.fit import Budget, check_possible
 
     for share in wanted:
         check_possible(graph, settings, Budget(max_params=f"{share:g}%"))
@@ -127,9 +144,9 @@ def possible(graph: "Graph", settings: Gassip, wanted: Sequence[float]) -> Seque
 
 def found_point(graph: "Graph", found: "Found", share: float, args: argparse.Namespace) -> Point:
     """What was found at one budget, retrained."""
-    from gassip.budget import Budget, fit_budget
-    from gassip.retrain import retrain
-    from gassip.shrink import shrink
+    from gassip.budget.fit import Budget, fit_budget
+    from gassip.train.shrink import shrink
+    from gassip.train.trainer import retrain
 
     cut = fit_budget(graph, found, Budget(max_params=f"{share:g}%"))
 
@@ -166,10 +183,16 @@ def gcn_point(graph: "Graph", settings: Gassip, hidden: int, args: argparse.Name
 def by_validation(
     train: "Callable[[float, int], Solution]", settings: Gassip, args: argparse.Namespace
 ) -> "tuple[list[Solution], float]":
-    """The retrainings at the dropout, of .5 and the settings' own, whose mean validation score is higher."""
+    """The retrainings at the dropout, of .5 and the settings' own, whose mean validation score is
+    higher."""
     seeds = range(args.seed, args.seed + args.retrains)
-    tried = {p: [train(p, seed) for seed in seeds] for p in dict.fromkeys((settings.retrain_dropout, 0.5))}
-    best = max(tried, key=lambda p: fmean(s.scores.get(args.metric, {}).get("val", 0.0) for s in tried[p]))
+    tried = {
+        p: [train(p, seed) for seed in seeds]
+        for p in dict.fromkeys((settings.retrain_dropout, 0.5))
+    }
+    best = max(
+        tried, key=lambda p: fmean(s.scores.get(args.metric, {}).get("val", 0.0) for s in tried[p])
+    )
     return tried[best], best
 
 
@@ -187,7 +210,11 @@ def point(label: str, kind: str, solutions: "list[Solution]", metric: str) -> Po
 
 def _tell(row: Point, quiet: bool) -> None:
     if not quiet:
-        print(f"{row['net']}: {row['params']:,} weights, val {_score(row, 'val')}", file=sys.stderr, flush=True)
+        print(
+            f"{row['net']}: {row['params']:,} weights, val {_score(row, 'val')}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _score(row: Point, split: str) -> str:
@@ -207,7 +234,9 @@ def to_csv(points: list[Point]) -> str:
 def show(points: list[Point], title: str) -> None:
     """A table of 80 columns, the largest net first; scores in per cent."""
     print(f"{title}; scores in % with their deviation")
-    print(f"{'net':15}{'in×hidden':>10}{'weights':>9}{'bytes':>9}{'edges':>9}{'MMACs':>8}{'val':>6}{'test':>11}")
+    print(
+        f"{'net':15}{'in×hidden':>10}{'weights':>9}{'bytes':>9}{'edges':>9}{'MMACs':>8}{'val':>6}{'test':>11}"
+    )
     for row in sorted(points, key=lambda row: -int(row["params"] or 0)):
         net = str(row["net"]).replace("Conv", "").replace(" ‖ ", "‖")
         shape = f"{row['features']}×{row['hidden']}"
@@ -216,8 +245,12 @@ def show(points: list[Point], title: str) -> None:
 
 
 def _per_cent(row: Point, split: str) -> str:
-    mean, std = (None if row[c] is None else 100 * float(row[c] or 0) for c in (split, f"{split}_std"))
-    return f"{'-' if mean is None else format(mean, '.1f'):>6}" + ("     " if std is None else f" ±{std:<3.1f}")
+    mean, std = (
+        None if row[c] is None else 100 * float(row[c] or 0) for c in (split, f"{split}_std")
+    )
+    return f"{'-' if mean is None else format(mean, '.1f'):>6}" + (
+        "     " if std is None else f" ±{std:<3.1f}"
+    )
 
 
 def to_svg(points: list[Point], name: str, metric: str) -> bytes:
@@ -230,7 +263,9 @@ def to_svg(points: list[Point], name: str, metric: str) -> bytes:
     with matplotlib.rc_context({"svg.hashsalt": "gassip", "svg.fonttype": "none", "font.size": 8}):
         figure = Figure(figsize=(8, 3.2), layout="constrained")
         for axis, (key, text) in zip(
-            figure.subplots(1, 2), {"params": "weights stored", "macs": "multiply-adds"}.items(), strict=True
+            figure.subplots(1, 2),
+            {"params": "weights stored", "macs": "multiply-adds"}.items(),
+            strict=True,
         ):
             for kind, label in labels.items():
                 rows = [row for row in points if row["kind"] == kind and row["test"] is not None]

@@ -8,7 +8,9 @@ from gassip.commands.common import command
 
 
 def add(commands: Any) -> None:
-    parser = command(commands, run, "methods", "list the methods known by name", "gassip methods --json")
+    parser = command(
+        commands, run, "methods", "list the methods known by name", "gassip methods --json"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
 
 

@@ -12,25 +12,33 @@ from gassip.commands.common import command, training_graph
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
-    from gassip.artefact import Run
-    from gassip.graph import Graph
+    from gassip.graph.graph import Graph
+    from gassip.runs.write import Run
 
 
 def add(commands: Any) -> None:
     example = "gassip predict runs/mine --data tomorrow.npz --out labels.csv"
-    parser = command(commands, run, "predict", "label the nodes of the run's graph or of another one", example)
+    parser = command(
+        commands, run, "predict", "label the nodes of the run's graph or of another one", example
+    )
     parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
-    parser.add_argument("--data", metavar="PATH", help="another graph, with the same features; labels are not needed")
-    parser.add_argument("--out", metavar="FILE", required=True, help="CSV to write: id, label, probability")
+    parser.add_argument(
+        "--data",
+        metavar="PATH",
+        help="another graph, with the same features; labels are not needed",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", required=True, help="CSV to write: id, label, probability"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace FILE where it exists")
 
 
 def run(args: argparse.Namespace) -> int:
     import torch
 
-    from gassip import artefact
-    from gassip.retrain import predict
-    from gassip.store import check_file
+    from gassip.runs import write as artefact
+    from gassip.runs.format import check_file
+    from gassip.train.trainer import predict
 
     out = Path(args.out)
     check_file(out, args.overwrite)
@@ -53,8 +61,9 @@ def _labels_csv(ids: Sequence[str], names: Sequence[str], share: Sequence[float]
 
 
 def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str]]":
-    """The graph and its nodes' ids; where it is the one of the run, with the kept edges only and the run's labels."""
-    from gassip.artefact import inputs_fingerprint
+    """The graph and its nodes' ids; where it is the one of the run, with the kept edges only and
+    the run's labels."""
+    from gassip.runs.write import inputs_fingerprint
 
     source = made.meta["source"]
     graph, ids = _own_graph(made) if path is None else _other_graph(made, path)
@@ -66,7 +75,7 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
 
 
 def _own_graph(made: "Run") -> "tuple[Graph, Sequence[str]]":
-    from gassip import files
+    from gassip.graph import files
 
     graph = training_graph(made, "cpu")
     folder = Path(made.meta["source"].get("path", ""))
@@ -76,8 +85,9 @@ def _own_graph(made: "Run") -> "tuple[Graph, Sequence[str]]":
 
 def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
     """Read as for a search, but without asking for labels."""
-    from gassip import data, files
-    from gassip.graph import Graph
+    from gassip.graph import datasets as data
+    from gassip.graph import files
+    from gassip.graph.graph import Graph
 
     parts = data.read_inputs(path)
     with files.naming(path):
@@ -91,5 +101,7 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
             normalize=bool(made.meta["source"].get("normalize")),
         )
         if graph.num_features != made.meta["features"]:
-            raise GassipError(f"x has {graph.num_features} features; the run's graph has {made.meta['features']}")
+            raise GassipError(
+                f"x has {graph.num_features} features; the run's graph has {made.meta['features']}"
+            )
     return graph, parts.node_ids()

@@ -27,27 +27,59 @@ from gassip.commands.common import (
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
-    from gassip.bench import Book, Record, Run
-    from gassip.graph import Graph
-    from gassip.retrain import Solution
+    from gassip.bench.records import Book, Record, Run
+    from gassip.graph.graph import Graph
+    from gassip.train.trainer import Solution
 
 
 def add(commands: Any) -> None:
     example = "gassip run gcn --dataset cora --seeds 10 --record"
-    parser = command(commands, run, "run", "train one method on a graph, with one seed or many", example)
+    parser = command(
+        commands, run, "run", "train one method on a graph, with one seed or many", example
+    )
     what_flags(parser)
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="the first seed (default 0)")
-    parser.add_argument("--seeds", type=whole(1), default=1, metavar="R", help="trainings, with seeds N, N + 1, ...")
-    parser.add_argument("--searches", type=whole(1), default=1, metavar="S", help="of a method that searches")
-    parser.add_argument("--noise", type=whole(0), default=0, metavar="K", help="random undirected edges to add")
-    parser.add_argument("--noise-seed", type=whole(0), default=0, metavar="N", help="of --noise and of prbcd")
-    parser.add_argument("--attack", metavar="KIND-RATE", help="mettack-0.05 (cora, citeseer), prbcd-0.05 (any graph)")
-    parser.add_argument("--untuned", action="store_true", help="the method's own defaults, not those `tune` chose")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting; may be repeated")
-    parser.add_argument("--record", action="store_true", help="append to the record book; skip what is there")
-    parser.add_argument("--retry", action="store_true", help="with --record: try again what failed before")
-    parser.add_argument("--results", metavar="DIR", default="results", help="the record book (default %(default)s)")
-    parser.add_argument("--jobs", type=whole(1), default=1, metavar="N", help="processes, of one thread each")
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="N", help="the first seed (default 0)"
+    )
+    parser.add_argument(
+        "--seeds", type=whole(1), default=1, metavar="R", help="trainings, with seeds N, N + 1, ..."
+    )
+    parser.add_argument(
+        "--searches", type=whole(1), default=1, metavar="S", help="of a method that searches"
+    )
+    parser.add_argument(
+        "--noise", type=whole(0), default=0, metavar="K", help="random undirected edges to add"
+    )
+    parser.add_argument(
+        "--noise-seed", type=whole(0), default=0, metavar="N", help="of --noise and of prbcd"
+    )
+    parser.add_argument(
+        "--attack",
+        metavar="KIND-RATE",
+        help="mettack-0.05 (cora, citeseer), prbcd-0.05 (any graph)",
+    )
+    parser.add_argument(
+        "--untuned", action="store_true", help="the method's own defaults, not those `tune` chose"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting; may be repeated",
+    )
+    parser.add_argument(
+        "--record", action="store_true", help="append to the record book; skip what is there"
+    )
+    parser.add_argument(
+        "--retry", action="store_true", help="with --record: try again what failed before"
+    )
+    parser.add_argument(
+        "--results", metavar="DIR", default="results", help="the record book (default %(default)s)"
+    )
+    parser.add_argument(
+        "--jobs", type=whole(1), default=1, metavar="N", help="processes, of one thread each"
+    )
     parser.add_argument("--out", metavar="DIR", help="write a run's folder; for one seed")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
     machine_flags(parser)
@@ -57,17 +89,36 @@ def what_flags(parser: Parser) -> None:
     """The method, the graph, and what validation judges by."""
     parser.add_argument("method", metavar="METHOD", help="one of `gassip methods`")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--dataset", metavar="NAME", default="debian", help="one of `gassip datasets` (default debian)")
-    which.add_argument("--data", metavar="PATH", help="own graph: .npz, PyG's .pt, folder with nodes.csv, edges.csv")
-    parser.add_argument("--split-seed", type=whole(0), default=0, metavar="N", help="of the split where one is drawn")
+    which.add_argument(
+        "--dataset",
+        metavar="NAME",
+        default="debian",
+        help="one of `gassip datasets` (default debian)",
+    )
+    which.add_argument(
+        "--data",
+        metavar="PATH",
+        help="own graph: .npz, PyG's .pt, folder with nodes.csv, edges.csv",
+    )
+    parser.add_argument(
+        "--split-seed",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="of the split where one is drawn",
+    )
     parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")
-    parser.add_argument("--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum")
-    parser.add_argument("--metric", choices=METRICS, default="accuracy", help="what validation judges by")
+    parser.add_argument(
+        "--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum"
+    )
+    parser.add_argument(
+        "--metric", choices=METRICS, default="accuracy", help="what validation judges by"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip import artefact
-    from gassip.bench import Book, to_do
+    from gassip.bench.records import Book, to_do
+    from gassip.runs import write as artefact
 
     _check(args)
     if args.out:
@@ -84,7 +135,10 @@ def run(args: argparse.Namespace) -> int:
     keys = {own.key for own in runs}
     done = {record.run.key: record for record in there if record.run.key in keys}
     if len(left) < len(runs) and not args.quiet:
-        print(f"{len(runs) - len(left)} of {len(runs)} runs are in {args.results}; skipped", file=sys.stderr)
+        print(
+            f"{len(runs) - len(left)} of {len(runs)} runs are in {args.results}; skipped",
+            file=sys.stderr,
+        )
     if args.jobs > 1 and len(left) > 1:
         done |= _in_processes(args, left, book, tuned)
     else:
@@ -96,9 +150,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     if args.out and (args.seeds > 1 or args.searches > 1):
-        raise GassipError("--out writes one run's folder; it cannot go with --seeds or --searches above 1")
+        raise GassipError(
+            "--out writes one run's folder; it cannot go with --seeds or --searches above 1"
+        )
     if args.out and args.record:
-        raise GassipError("--out and --record exclude each other: a recorded run may be skipped and leave no folder")
+        raise GassipError(
+            "--out and --record exclude each other: a recorded run may be skipped and leave no folder"
+        )
     if args.device != "cpu":
         raise GassipError(f"--device is {args.device!r}; `gassip run` works on the cpu")
 
@@ -113,8 +171,8 @@ def pin_threads(args: argparse.Namespace) -> None:
 
 def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
-    from gassip import tuned
-    from gassip.bench import Run, graph_of
+    from gassip.bench import tuned
+    from gassip.bench.records import Run, graph_of
     from gassip.methods import changed, entry, parsed, plain_settings, searcher
 
     own = entry(args.method)
@@ -136,7 +194,9 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     chosen = {} if args.untuned or args.data else tuned.settings_for(dataset, args.method)
     method = changed(method, chosen)
     method = changed(method, parsed(method, _given(args.set)))
-    first = replace(first, settings=plain_settings(method), fingerprint=graph.fingerprint if args.data else None)
+    first = replace(
+        first, settings=plain_settings(method), fingerprint=graph.fingerprint if args.data else None
+    )
     searches: list[int | None] = [None]
     if searcher(method) is not None:
         searches = [args.seed + s for s in range(args.searches)]
@@ -151,7 +211,9 @@ def _given(words: Sequence[str]) -> dict[str, str]:
     pairs = [word.partition("=") for word in words]
     for name, sign, _ in pairs:
         if not name or not sign:
-            raise GassipError(f"--set {name!r} is not of the form NAME=VALUE, such as --set hidden=64")
+            raise GassipError(
+                f"--set {name!r} is not of the form NAME=VALUE, such as --set hidden=64"
+            )
     return {name.replace("-", "_"): text for name, _, text in pairs}
 
 
@@ -159,7 +221,7 @@ def _here(
     args: argparse.Namespace, runs: "list[Run]", graph: "Graph", book: "Book | None", tuned: bool
 ) -> "dict[str, Record]":
     """One after the other in this process."""
-    from gassip.bench import carry_out
+    from gassip.bench.records import carry_out
 
     done: dict[str, Record] = {}
     rows: list[dict[str, float]] = []
@@ -186,10 +248,16 @@ def _here(
     return done
 
 
-def _save(args: argparse.Namespace, graph: "Graph", record: "Record", solution: "Solution", rows: Any) -> None:
-    from gassip import artefact
+def _save(
+    args: argparse.Namespace, graph: "Graph", record: "Record", solution: "Solution", rows: Any
+) -> None:
+    from gassip.runs import write as artefact
 
-    kind = {"kind": "file", "path": str(Path(args.data).resolve())} if args.data else {"kind": "dataset"}
+    kind = (
+        {"kind": "file", "path": str(Path(args.data).resolve())}
+        if args.data
+        else {"kind": "dataset"}
+    )
     options = {"seed": args.split_seed, "undirected": args.undirected, "normalize": args.normalize}
     perturbed = {"noise": args.noise, "noise_seed": record.run.noise_seed, "attack": args.attack}
     artefact.save_method(
@@ -210,19 +278,26 @@ def _save(args: argparse.Namespace, graph: "Graph", record: "Record", solution: 
 # Processes
 
 
-def _in_processes(args: argparse.Namespace, runs: "list[Run]", book: "Book | None", tuned: bool) -> "dict[str, Record]":
-    """The runs dealt out to `--jobs` processes; each records its own. Ctrl-C ends them; what is recorded stays."""
+def _in_processes(
+    args: argparse.Namespace, runs: "list[Run]", book: "Book | None", tuned: bool
+) -> "dict[str, Record]":
+    """The runs dealt out to `--jobs` processes; each records its own. Ctrl-C ends them; what is
+    recorded stays."""
     context = multiprocessing.get_context("spawn")
     shares = [part for part in deal(runs, args.jobs) if part]
     results = None if book is None else str(book.folder)
     done: dict[str, Record] = {}
     alone = len({own.search_seed for own in runs}) > 1
     workers: dict[Connection, Any] = {}
-    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which a process inherits, so that Ctrl-C is ours alone
+    usual = signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # which a process inherits, so that Ctrl-C is ours alone
     try:
         for part in shares:
             ours, theirs = context.Pipe(duplex=False)
-            worker = context.Process(target=work, args=(theirs, part, args.data, tuned, results, alone), daemon=True)
+            worker = context.Process(
+                target=work, args=(theirs, part, args.data, tuned, results, alone), daemon=True
+            )
             worker.start()
             theirs.close()
             workers[ours] = (worker, part)
@@ -245,10 +320,15 @@ def _in_processes(args: argparse.Namespace, runs: "list[Run]", book: "Book | Non
 
 
 def _collect(
-    ready: Connection, workers: dict[Connection, Any], done: "dict[str, Record]", book: "Book | None", tuned: bool
+    ready: Connection,
+    workers: dict[Connection, Any],
+    done: "dict[str, Record]",
+    book: "Book | None",
+    tuned: bool,
 ) -> None:
-    """One record from a process, or its end; a process that was killed leaves a record of the run it died in."""
-    from gassip.bench import unfinished
+    """One record from a process, or its end; a process that was killed leaves a record of the run
+    it died in."""
+    from gassip.bench.records import unfinished
 
     try:
         record = ready.recv()
@@ -263,22 +343,35 @@ def _collect(
         done[record.run.key] = record
         if book is not None:
             book.append(record)
-        print(f"gassip: a process ended early ({record.reason}); {len(left) - 1} runs not begun", file=sys.stderr)
+        print(
+            f"gassip: a process ended early ({record.reason}); {len(left) - 1} runs not begun",
+            file=sys.stderr,
+        )
 
 
 def deal(runs: "Sequence[Run]", jobs: int) -> "list[list[Run]]":
     """Even shares; runs of one search stay together where there are several searches."""
     searches = sorted({own.search_seed for own in runs if own.search_seed is not None})
     if len(searches) > 1:
-        return [[own for own in runs if searches.index(own.search_seed) % jobs == at] for at in range(jobs)]  # type: ignore[arg-type]
+        return [
+            [own for own in runs if searches.index(own.search_seed) % jobs == at]  # type: ignore[arg-type]
+            for at in range(jobs)
+        ]
     return [list(runs[at::jobs]) for at in range(jobs)]
 
 
-def work(pipe: Connection, runs: "list[Run]", path: str | None, tuned: bool, results: str | None, alone: bool) -> None:
+def work(
+    pipe: Connection,
+    runs: "list[Run]",
+    path: str | None,
+    tuned: bool,
+    results: str | None,
+    alone: bool,
+) -> None:
     """A process's share of the runs; `alone`: no other has a part of its searches."""
     import torch
 
-    from gassip.bench import Book, carry_out
+    from gassip.bench.records import Book, carry_out
 
     torch.set_num_threads(1)
     book = None if results is None else Book(results)
@@ -296,10 +389,13 @@ def work(pipe: Connection, runs: "list[Run]", path: str | None, tuned: bool, res
 
 
 def _print(args: argparse.Namespace, records: "list[Record]") -> None:
-    from gassip.artefact import to_json
+    from gassip.runs.write import to_json
 
     if args.json:
-        print(to_json({"records": [asdict(record) | {"key": record.run.key} for record in records]}), end="")
+        print(
+            to_json({"records": [asdict(record) | {"key": record.run.key} for record in records]}),
+            end="",
+        )
         return
     for record in records:
         if record.status != "ok":
@@ -307,7 +403,9 @@ def _print(args: argparse.Namespace, records: "list[Record]") -> None:
     good = [record for record in records if record.status == "ok"]
     if good:
         tuned = ", tuned settings" if good[0].tuned else ""
-        print_summary(f"{args.method} on {good[0].run.dataset}{tuned}, {len(good)} run(s)", _rows(good))
+        print_summary(
+            f"{args.method} on {good[0].run.dataset}{tuned}, {len(good)} run(s)", _rows(good)
+        )
     if args.out and good:
         print(f"written to {args.out}")
 
@@ -317,7 +415,11 @@ def _rows(good: "list[Record]") -> list[tuple[str, str]]:
     if len(good) == 1:
         scores = score_rows(first.scores)
     else:
-        values = {s: [own.accuracy[s] for own in good] for s in ("train", "val", "test") if s in first.accuracy}
+        values = {
+            s: [own.accuracy[s] for own in good]
+            for s in ("train", "val", "test")
+            if s in first.accuracy
+        }
         text = "   ".join(f"{s} {fmean(own):.4f} ± {stdev(own):.4f}" for s, own in values.items())
         scores = [("accuracy", text)]
     rows = [("architecture", " ‖ ".join(first.architecture))] if first.architecture else []

@@ -30,7 +30,7 @@ from gassip.errors import GassipError
 from gassip.settings import Gassip, gcn_weights
 
 if TYPE_CHECKING:
-    from gassip.artefact import Meta
+    from gassip.runs.write import Meta
 
 
 def add(commands: Any) -> None:
@@ -38,16 +38,30 @@ def add(commands: Any) -> None:
     text = "find a light net for a graph, train it and write it to a folder"
     parser = command(commands, run, "search", text, example)
     graph_flags(parser)
-    parser.add_argument("--preset", default="best", help="settings to start from: best, paper (default %(default)s)")
-    parser.add_argument("--settings", metavar="FILE", help="settings that differ from the preset, TOML or JSON")
-    parser.add_argument("--metric", choices=METRICS, default="accuracy", help="what validation judges by")
+    parser.add_argument(
+        "--preset", default="best", help="settings to start from: best, paper (default %(default)s)"
+    )
+    parser.add_argument(
+        "--settings", metavar="FILE", help="settings that differ from the preset, TOML or JSON"
+    )
+    parser.add_argument(
+        "--metric", choices=METRICS, default="accuracy", help="what validation judges by"
+    )
     parser.add_argument("--out", metavar="DIR", help="default runs/<name>-<preset>-seed<N>")
-    parser.add_argument("--resume", action="store_true", help="go on with a search that was killed or interrupted")
-    parser.add_argument("--overwrite", action="store_true", help="replace the run in DIR once this one is complete")
-    parser.add_argument("--checkpoint-every", type=whole(1), default=25, metavar="N", help="epochs (default 25)")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with a search that was killed or interrupted"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the run in DIR once this one is complete"
+    )
+    parser.add_argument(
+        "--checkpoint-every", type=whole(1), default=25, metavar="N", help="epochs (default 25)"
+    )
     machine_flags(parser)
     budget_flags(parser)
-    add_setting_flags(parser.add_argument_group("settings of the method, over --settings, over --preset"), Gassip)
+    add_setting_flags(
+        parser.add_argument_group("settings of the method, over --settings, over --preset"), Gassip
+    )
 
 
 BUDGETS = {
@@ -61,13 +75,16 @@ BUDGETS = {
 
 
 def budget_flags(parser: Parser) -> None:
-    group = parser.add_argument_group("budgets: kept, or the run ends with the least that can be had")
+    group = parser.add_argument_group(
+        "budgets: kept, or the run ends with the least that can be had"
+    )
     for name, text in BUDGETS.items():
         group.add_argument(f"--max-{name}", metavar="AMOUNT", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip import artefact, checkpoint
+    from gassip.runs import checkpoint
+    from gassip.runs import write as artefact
 
     out = Path(args.out or f"runs/{graph_name(args)}-{args.preset}-seed{args.seed}")
     partial = out.resolve().with_name(out.resolve().name + ".partial")
@@ -77,7 +94,9 @@ def run(args: argparse.Namespace) -> int:
         checkpoint.discard(partial)
     created = [folder for folder in partial.parents if not folder.exists()]
     try:
-        partial.mkdir(parents=True, exist_ok=True)  # an --out that cannot be written shows now, not after hours
+        partial.mkdir(
+            parents=True, exist_ok=True
+        )  # an --out that cannot be written shows now, not after hours
         meta = _search(args, out, partial)
     except KeyboardInterrupt:
         return _interrupted(args, partial, created)
@@ -91,20 +110,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
-    from gassip import artefact
+    from gassip.runs import write as artefact
 
     if args.resume and out.exists() and not partial.exists():
         raise GassipError(f"{out} is there and nothing is unfinished; there is nothing to resume")
     artefact.check_target(out, args.overwrite)
     if partial.exists() and not (args.resume or args.overwrite):
-        raise GassipError(f"{partial} holds an unfinished search; --resume to go on, or --overwrite to start anew")
+        raise GassipError(
+            f"{partial} holds an unfinished search; --resume to go on, or --overwrite to start anew"
+        )
 
 
 def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
-    from gassip import artefact
-    from gassip.budget import Budget, check_possible
-    from gassip.checkpoint import FolderCheckpoint
-    from gassip.rivals import retrain_best, search_within
+    from gassip.budget.candidates import retrain_best, search_within
+    from gassip.budget.fit import Budget, check_possible
+    from gassip.runs import write as artefact
+    from gassip.runs.checkpoint import FolderCheckpoint
     from gassip.settings import num_rows, preset, read_settings
 
     set_threads(args.threads)
@@ -115,11 +136,22 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
     settings = preset(args.preset, graph, given)
     check_possible(graph, settings, budget)
     kept = FolderCheckpoint(
-        partial, graph=graph, settings=settings, seed=args.seed, metric=args.metric, every=args.checkpoint_every
+        partial,
+        graph=graph,
+        settings=settings,
+        seed=args.seed,
+        metric=args.metric,
+        every=args.checkpoint_every,
     )
     with progress("search", num_rows(settings), args.quiet) as show:
         founds = search_within(
-            graph, settings, budget, seed=args.seed, metric=args.metric, on_epoch=show, checkpoint=kept
+            graph,
+            settings,
+            budget,
+            seed=args.seed,
+            metric=args.metric,
+            on_epoch=show,
+            checkpoint=kept,
         )
     rows: list[Row] = []
     with progress("retrain", founds[0].settings.retrain_epochs, args.quiet) as show:
@@ -149,7 +181,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
 
 
 def _interrupted(args: argparse.Namespace, partial: Path, created: list[Path]) -> int:
-    from gassip.checkpoint import FILE
+    from gassip.runs.checkpoint import FILE
 
     if not (partial / FILE).exists():
         _clean(partial, created)
@@ -160,7 +192,7 @@ def _interrupted(args: argparse.Namespace, partial: Path, created: list[Path]) -
 
 def _clean(partial: Path, created: list[Path]) -> None:
     """Nothing of a failed run stays, not even the folders made for it."""
-    from gassip.checkpoint import discard
+    from gassip.runs.checkpoint import discard
 
     discard(partial)
     for folder in created:
@@ -179,10 +211,20 @@ def summary(meta: "Meta", out: Path) -> None:
     rows += [("weights kept", share(meta["weights_kept"], meta["weights_total"]))]
     rows += [("edges kept", share(meta["edges_kept"], meta["edges_total"]))]
     size = meta["size"]
-    rows += [("stored", f"{size['params']:,} weights ({size['params'] / gcn64_params(meta):.0%} of a GCN-64's)")]
+    rows += [
+        (
+            "stored",
+            f"{size['params']:,} weights ({size['params'] / gcn64_params(meta):.0%} of a GCN-64's)",
+        )
+    ]
     rows += [("", f"{size['bytes']:,} bytes   {size['macs']:,} multiply-adds")]
     if meta["net"]["label_weight"]:
-        rows += [("labels", f"of training nodes count beside the net, by {meta['net']['label_weight']:.2f}")]
+        rows += [
+            (
+                "labels",
+                f"of training nodes count beside the net, by {meta['net']['label_weight']:.2f}",
+            )
+        ]
     rows += [seconds_row(meta["seconds"])]
     rows += [("note", note) for note in meta["notes"]]
     print_summary(f"{meta['dataset']}, preset {meta['preset']}, seed {meta['seed']}", rows)

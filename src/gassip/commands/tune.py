@@ -12,11 +12,27 @@ from gassip.errors import GassipError
 
 def add(commands: Any) -> None:
     example = "gassip tune gcn --dataset cora"
-    parser = command(commands, run, "tune", "choose a method's hidden width and dropout on validation nodes", example)
+    parser = command(
+        commands,
+        run,
+        "tune",
+        "choose a method's hidden width and dropout on validation nodes",
+        example,
+    )
     what_flags(parser)
-    parser.add_argument("--seeds", type=whole(1), default=3, metavar="R", help="trainings of each setting (default 3)")
-    parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="the first of them (default 0)")
-    parser.add_argument("--out", metavar="FILE", help="default: tuned.json in the package, which `gassip run` reads")
+    parser.add_argument(
+        "--seeds",
+        type=whole(1),
+        default=3,
+        metavar="R",
+        help="trainings of each setting (default 3)",
+    )
+    parser.add_argument(
+        "--seed", type=whole(0), default=0, metavar="N", help="the first of them (default 0)"
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="default: tuned.json in the package, which `gassip run` reads"
+    )
     machine_flags(parser)
     usual: dict[str, Any] = {
         "searches": 1,
@@ -31,9 +47,10 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip import artefact, tuned
-    from gassip.bench import method_of, solve_part, to_parts
-    from gassip.graph import SPLITS
+    from gassip.bench import tuned
+    from gassip.bench.records import method_of, solve_part, to_parts
+    from gassip.graph.graph import SPLITS
+    from gassip.runs import write as artefact
 
     if args.data:
         raise GassipError("tuned settings are kept by a dataset's name; give --dataset")
@@ -47,7 +64,11 @@ def run(args: argparse.Namespace) -> int:
     with progress(f"tune {args.method}", len(combinations), args.quiet) as show:
         for at, settings in enumerate(combinations):
             own = [replace(r, settings=r.settings | settings, search_seed=None) for r in runs]
-            solutions = [s for part in to_parts(own, hidden_test) for s in solve_part(part, hidden_test, None, None)]
+            solutions = [
+                s
+                for part in to_parts(own, hidden_test)
+                for s in solve_part(part, hidden_test, None, None)
+            ]
             scores[at] = [solution.scores[args.metric][SPLITS[1]] for solution in solutions]
             show({"epoch": at + 1, "val_score": sum(scores[at]) / len(scores[at])})
     chosen = tuned.best(scores)
@@ -58,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         "metric": args.metric,
         "seeds": [own.retrain_seed for own in runs],
         "scores": [
-            {"settings": combinations[at], "val": own, "mean": sum(own) / len(own)} for at, own in scores.items()
+            {"settings": combinations[at], "val": own, "mean": sum(own) / len(own)}
+            for at, own in scores.items()
         ],
     }
     table.setdefault(args.dataset, {})[args.method] = entry
@@ -70,7 +92,9 @@ def run(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, entry: dict[str, Any], path: Path) -> None:
     from rich.table import Table
 
-    table = Table(title=f"{args.method} on {args.dataset}: validation {args.metric}, {len(entry['seeds'])} seeds")
+    table = Table(
+        title=f"{args.method} on {args.dataset}: validation {args.metric}, {len(entry['seeds'])} seeds"
+    )
     names = list(entry["settings"])
     for name in (*names, "mean", ""):
         table.add_column(name)

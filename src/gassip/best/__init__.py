@@ -1,0 +1,1 @@
+"""The default preset: candidates, teachers and a student, chosen on validation."""

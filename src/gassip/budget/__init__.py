@@ -1,0 +1,1 @@
+"""Hard limits on size and time."""

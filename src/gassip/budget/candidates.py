@@ -1,0 +1,162 @@
+"""Which architecture, where multiply-adds or time are bounded: the most probable ones, each cut to
+the same cost.
+
+    a* = argmax_{a ∈ P_R(O, α)} val(a cut to the budget, trained for a third of the epochs)
+
+α is learned by nets that cost what they like. Under a bound a dear operation gets fewer units than
+a cheap one, and the most probable architecture may be the worse for it; so the R most probable ones
+compete at equal cost. A net that teachers have chosen has had such a contest without a bound; it
+meets itself with cheaper operations, taught by the same teacher on the same edges. Validation
+chooses, ties go to the one that was found first, and no rival sees a test label.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from gassip.budget.fit import Budget, fit_limits, limits, retrain_within
+from gassip.errors import GassipError
+from gassip.graph.graph import Graph
+from gassip.metrics import Metric
+from gassip.paper.loop import Checkpoint, State, induce, search
+from gassip.paper.supernet import top_paths
+from gassip.settings import Gassip
+from gassip.train.trainer import Found, Solution, oriented, retrain, seeded
+
+Row = dict[str, float | str]
+RIVALS = 4
+CHEAPER = dict.fromkeys(("GATConv", "APPNP5", "Hops4", "Hops2"), ("GCNConv",)) | {
+    "APPNP10": ("APPNP5", "GCNConv")
+}
+TRIAL = 3  # a trial has this part of the epochs of a retraining
+
+
+class Remembering:
+    """A checkpoint that passes everything on and knows the state in which the search ended."""
+
+    def __init__(self, inner: Checkpoint | None) -> None:
+        self.inner = inner
+        self.tensors: Callable[[], dict[str, Tensor]] = dict
+        self.history: list[Row] = []
+
+    def load(self) -> tuple[dict[str, Tensor], list[Row]] | None:
+        saved = None if self.inner is None else self.inner.load()
+        if saved is not None:
+            kept, self.history = saved
+            self.tensors = lambda: kept
+        return saved
+
+    def save(self, tensors: Callable[[], dict[str, Tensor]], history: list[Row]) -> None:
+        self.tensors, self.history = tensors, history
+        if self.inner is not None:
+            self.inner.save(tensors, history)
+
+    def recall(self, number: int) -> tuple[dict[str, Tensor], float] | None:
+        return None if self.inner is None else self.inner.recall(number)
+
+    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+        if self.inner is not None:
+            self.inner.remember(number, weights, seconds)
+
+
+def search_within(
+    graph: Graph,
+    settings: Gassip,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    metric: Metric = "accuracy",
+    on_epoch: Callable[[Row], None] | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> list[Found]:
+    """What one search found; where multiply-adds or time are bounded, the next most probable
+    architectures behind."""
+    memory = Remembering(checkpoint)
+    found = search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=memory)
+    if budget.max_macs is None and budget.max_latency_ms is None:
+        return [found]
+    if (
+        found.teacher is not None
+    ):  # a contest has chosen among architectures already, without the bound
+        return [found, *cheaper(found)]
+    return [found, *others(oriented(graph, found.settings), found.settings, memory)]
+
+
+def others(graph: Graph, settings: Gassip, memory: Remembering, count: int = RIVALS) -> list[Found]:
+    """The most probable architectures but the first, each with its own part of the supernet's
+    weights and masks."""
+    with seeded(0, graph.device):  # the state draws a start, which the kept one replaces
+        state = State(graph, settings)
+        state.restore(memory.tensors(), memory.history)
+        paths = top_paths(state.supernet.alpha, count)[1:]
+        return [_induced(state, path) for path in paths]
+
+
+def cheaper(found: Found) -> list[Found]:
+    """The same net with cheaper operations for some or all of the dear ones; they have one matrix
+    as well."""
+    choices = [(op, *CHEAPER.get(op, ())) for op in found.architecture.ops]
+    return [_swapped(found, ops) for ops in list(product(*choices))[1:]]
+
+
+def _swapped(found: Found, ops: tuple[str, ...]) -> Found:
+    gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if op != "GATConv"}
+    first, last = (
+        {name: value for name, value in own.items() if name not in gone}
+        for own in (found.first_weights, found.last_weights)
+    )
+    heads = tuple(
+        h if op == "GATConv" else 1 for op, h in zip(ops, found.architecture.heads, strict=False)
+    )
+    architecture = replace(found.architecture, ops=ops, heads=heads)
+    return replace(found, architecture=architecture, first_weights=first, last_weights=last)
+
+
+@torch.no_grad()
+def _induced(state: State, path: Sequence[int]) -> Found:
+    """What the search hands over if `path` is the most probable one."""
+    return induce(state, tuple(path))
+
+
+def choose(
+    graph: Graph,
+    founds: Sequence[Found],
+    budget: Budget,
+    *,
+    seed: int = 0,
+    metric: Metric = "accuracy",
+) -> Found:
+    """The one of `founds` that validates best within the budget after a short training; they stay
+    uncut."""
+    if len(founds) == 1:
+        return founds[0]
+    blind = replace(graph, test_mask=torch.zeros_like(graph.test_mask))
+    bound = limits(budget, oriented(graph, founds[0].settings))
+    best, chosen = -torch.inf, founds[0]
+    for found in founds:
+        try:
+            cut = fit_limits(graph, found, budget, bound)
+        except GassipError:  # where none fits, the caller meets the same line for the first
+            continue
+        short = replace(cut.settings, retrain_epochs=-(-cut.settings.retrain_epochs // TRIAL))
+        trial = retrain(blind, replace(cut, settings=short), seed=seed, metric=metric)
+        if (value := trial.scores.get(metric, {}).get("val", -torch.inf)) > best:
+            best, chosen = value, found
+    return chosen
+
+
+def retrain_best(
+    graph: Graph,
+    founds: Sequence[Found],
+    budget: Budget,
+    *,
+    seed: int = 0,
+    metric: Metric = "accuracy",
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> tuple[Found, Solution]:
+    """The best of what `search_within` found, cut, retrained and shrunk."""
+    found = choose(graph, founds, budget, seed=seed, metric=metric)
+    return retrain_within(graph, found, budget, seed=seed, metric=metric, on_epoch=on_epoch)

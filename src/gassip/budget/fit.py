@@ -1,0 +1,403 @@
+"""Hard bounds on what a net weighs, and how what a search found is cut to fit them.
+
+    keep(s) = the ⌈s·D⌉ highest features, the ⌈√s·F_l⌉ highest units of each hidden layer, for one
+    share s in (0, 1]
+
+An input feature ranks by ‖(W ⊙ M_W)_i‖, its row of layer 1; a hidden unit by ‖column‖·‖row‖, what
+enters it times what leaves it: what the search made of weight and mask together. The kept sets of a
+smaller share lie inside those of a larger one, so one search gives nested nets. Inside the kept
+rows and columns the net is dense: a mask there would cost accuracy and save nothing that is counted
+here. Edges are cut to the highest M_G.
+
+The largest s that fits is taken. A net that is pruned while it trains (pruning.py) is pruned to
+fewer weights instead, from s·F_l units, with all its features, where that meets bounds on weights
+and bytes. Where even the smallest net does not fit the multiply-adds or the time, edges go too.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from math import ceil, isfinite
+from statistics import median
+
+import torch
+from torch import Tensor
+
+from gassip.deploy import runtime
+from gassip.deploy.numpy_layers import layers_of
+from gassip.errors import GassipError
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
+from gassip.metrics import Metric
+from gassip.nn.net import Architecture, Net, net_for
+from gassip.nn.size import Size, packed, size_of
+from gassip.paper.masks import highest
+from gassip.settings import Gassip
+from gassip.train.gradual_pruning import Pruning, besides
+from gassip.train.shrink import heads_of, select, shrink
+from gassip.train.trainer import Found, Solution, found_net, oriented, retrain, seeded, sparser
+
+Amount = float | str | None
+UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+MARGIN = 0.8  # of a time that must be kept: what is measured now comes out longer now and then
+READINGS, LEAST_READINGS, READING_MS = 15, 5, 300.0  # of a time: how many, or as many as fit
+DIGITS = 64  # bytes by which a file's header may grow with the numbers in it
+STEPS = 1000  # shares that are told apart
+ATTEMPTS = 5  # retrainings, where the trained net proves slower than it was measured before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The most a net may weigh; None bounds nothing.
+
+    A number, or a text: `25%` is a share of a GCN with 64 hidden units on the same graph (of the
+    input graph's edges for `max_edges`), `100kB` is bytes.
+    """
+
+    max_params: Amount = None
+    max_edges: Amount = None
+    max_bytes: Amount = None
+    max_latency_ms: Amount = None
+    max_macs: Amount = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            read_amount(field.name, getattr(self, field.name))
+
+    @property
+    def given(self) -> dict[str, float | str]:
+        """The bounds that there are, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """A budget in numbers for one graph."""
+
+    params: float = torch.inf
+    edges: float = torch.inf
+    bytes: float = torch.inf
+    latency_ms: float = torch.inf
+    macs: float = torch.inf
+
+
+def read_amount(name: str, given: Amount) -> tuple[float, bool] | None:
+    """The number, and whether it is a share; None for no bound."""
+    if given is None:
+        return None
+    flag = "--" + name.replace("_", "-")
+    expected = f"expected a number above 0 or a share such as 25%{', or 100kB' if name == 'max_bytes' else ''}"
+    parts = re.fullmatch(
+        r"([0-9.]+(?:e[+-]?[0-9]+)?) *([a-z%]*)", str(given).strip().replace(",", "").lower()
+    )
+    allowed = (
+        UNITS if name == "max_bytes" else {"": 1, **({"ms": 1} if name == "max_latency_ms" else {})}
+    )
+    try:
+        value = float(parts[1]) if parts and not isinstance(given, bool) else torch.nan
+    except ValueError:
+        value = torch.nan
+    if not (isfinite(value) and value > 0) or parts is None or parts[2] not in {"%", *allowed}:
+        raise GassipError(f"{flag} is {str(given)!r}; {expected}")
+    return (value / 100, True) if parts[2] == "%" else (value * allowed[parts[2]], False)
+
+
+def limits(budget: Budget, graph: Graph) -> Limits:
+    """Shares turned into numbers: of GCN-64 on this graph, or of the graph's edges."""
+    found: dict[str, float] = {}
+    for field in fields(budget):
+        amount = read_amount(field.name, getattr(budget, field.name))
+        name = field.name.removeprefix("max_")
+        if amount is not None:
+            value, is_share = amount
+            found[name] = value * reference(name, graph) if is_share else value
+    return Limits(**found)
+
+
+def reference(name: str, graph: Graph) -> float:
+    """What a share refers to."""
+    if name == "edges":
+        return graph.num_edges
+    net = gcn64(graph)
+    return (
+        latency_ms(net, graph)
+        if name == "latency_ms"
+        else float(getattr(size_of(net, graph), name))
+    )
+
+
+def gcn64(graph: Graph) -> Net:
+    """What shares refer to: two graph convolutions with 64 hidden units."""
+    return net_for(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,))).eval()
+
+
+def latency_ms(net: Net, graph: Graph) -> float:
+    """Median milliseconds of one inference on the whole graph in gassip.runtime, which is what is
+    deployed."""
+    model = in_runtime(net, graph)
+    taken: list[float] = []
+    model.scores()  # normalises the edges
+    while len(taken) < LEAST_READINGS or (len(taken) < READINGS and sum(taken) < READING_MS):
+        began = time.perf_counter()
+        model.scores()
+        taken.append(1000 * (time.perf_counter() - began))
+    return median(taken)
+
+
+def in_runtime(net: Net, graph: Graph) -> runtime.Model:
+    """The net and the graph as `runtime.load` would read them from a run's folder."""
+    net.zero_pruned()
+    state = {name: value.detach().cpu().numpy() for name, value in net.state_dict().items()}
+    edges, x = replace(graph.adjacency, value=graph.weight).to_scipy(), net.picked(graph.x)
+    edges.eliminate_zeros()
+    return runtime.Model(
+        layers=layers_of(net.architecture.ops, state, graph.num_classes),
+        class_names=graph.class_names,
+        features=graph.num_features,
+        feature_index=state.get("feature_index"),
+        undirected=False,
+        normalize=False,
+        edges_total=graph.num_edges,
+        edges=edges,
+        x=x.to_scipy() if isinstance(x, Csr) else x.detach().cpu().numpy(),
+    )
+
+
+def retrain_within(
+    graph: Graph,
+    found: Found,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    metric: Metric = "accuracy",
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> tuple[Found, Solution]:
+    """Cut, retrain, shrink, and check what came out; where it proves slower than allowed, cut
+    further and again."""
+    bound = limits(budget, oriented(graph, found.settings))
+    for attempt in range(ATTEMPTS):
+        tighter = replace(bound, latency_ms=bound.latency_ms * MARGIN**attempt)
+        fitted = fit_limits(graph, found, budget, tighter) if budget else found
+        trained = retrain(graph, fitted, seed=seed, metric=metric, on_epoch=on_epoch)
+        for solution in (
+            shrink(trained),
+            trained,
+        ):  # without some features a net may need more bytes: it names the rest
+            if not problems(solution, bound):
+                return fitted, solution
+    raise GassipError(f"{problems(solution, bound)[0]}, after {ATTEMPTS} attempts; allow more")
+
+
+def fit_budget(graph: Graph, found: Found, budget: Budget) -> Found:
+    """What was found, cut so that it fits; retrain it and it fits still. Refused where nothing
+    does."""
+    return fit_limits(graph, found, budget, limits(budget, oriented(graph, found.settings)))
+
+
+def fit_limits(graph: Graph, found: Found, budget: Budget, bound: Limits) -> Found:
+    found = cut_edges(graph, found, bound.edges)
+    if min(bound.macs, bound.latency_ms) < torch.inf:  # spreading labels takes as many steps again
+        found = replace(found, settings=replace(found.settings, label_weight=0.0))
+    if fits(graph, found, bound):
+        return found
+    if found.settings.retrain_weights:
+        found = prune_further(graph, found, replace(bound, macs=torch.inf, latency_ms=torch.inf))
+        if fits(graph, found, bound):
+            return found
+    for edges in (int(found.edge_keep.sum()), *edge_steps(found)):
+        fewer = cut_edges(graph, found, edges)
+        if fits(graph, cut_weights(fewer, 0.0), bound):
+            return largest(graph, fewer, bound, cut_weights)
+    least = cut_weights(cut_edges(graph, found, 0), 0.0)
+    net, own, size = to_be(graph, least)
+    raise GassipError(impossible((broken(size, bound) or ["latency_ms"])[0], net, own, budget))
+
+
+def check_possible(graph: Graph, settings: Gassip, budget: Budget) -> None:
+    """Refuse, before a search, what no architecture of these operations could keep; time is not
+    judged yet."""
+    graph = (
+        graph if settings.direction == "given" else graph.both_ways
+    )  # where that is open, what allows more
+    bound = limits(replace(budget, max_latency_ms=None), graph)
+    one = rarest_feature(graph)
+    bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool, device=graph.device))
+    nets = []
+    for op in settings.ops:  # a mixture of operations needs no less than the lightest of them alone
+        ops, inner = (op,) * settings.layers, settings.layers - 1
+        shape = Architecture(ops=ops, hidden=(1,) * inner, batch_norm=settings.batch_norm)
+        nets.append(net_for(graph, shape, feature_index=one))
+    sizes = [size_of(net, bare) for net in nets]
+    for name in vars(sizes[0]):
+        values = [getattr(size, name) for size in sizes]
+        if min(values) > getattr(bound, name):
+            raise GassipError(impossible(name, nets[values.index(min(values))], bare, budget))
+
+
+def rarest_feature(graph: Graph) -> Tensor:
+    """The column of x with the fewest stored values, [1]: the cheapest to read."""
+    if not isinstance(graph.x, Csr):
+        return torch.zeros(1, dtype=torch.int64, device=graph.device)
+    return torch.bincount(graph.x.col, minlength=graph.num_features).argmin().view(1)
+
+
+def largest(
+    graph: Graph, found: Found, bound: Limits, cut: Callable[[Found, float], Found]
+) -> Found:
+    """The largest share that fits, given that the smallest does."""
+    low, high = 0, STEPS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (
+            (middle, high) if fits(graph, cut(found, middle / STEPS), bound) else (low, middle)
+        )
+    return cut(found, low / STEPS)
+
+
+def prune_further(graph: Graph, found: Found, bound: Limits) -> Found:
+    """A net that is pruned while it trains, to as many weights as fit; as it is where all do, or
+    none."""
+    if fits(graph, found, bound) or not fits(graph, fewer_left(found, 0.0), bound):
+        return found
+    return largest(graph, found, bound, fewer_left)
+
+
+def edge_steps(found: Found) -> Iterator[int]:
+    """Halved again and again, down to none."""
+    count = int(found.edge_keep.sum())
+    while count:
+        count //= 2
+        yield count
+
+
+def fits(graph: Graph, found: Found, bound: Limits) -> bool:
+    """Whether the net of `found` is within the bounds before it is trained."""
+    net, own, size = to_be(graph, found)
+    return not broken(size, bound) and (
+        bound.latency_ms == torch.inf or latency_ms(net, own) <= MARGIN * bound.latency_ms
+    )
+
+
+def to_be(graph: Graph, found: Found) -> tuple[Net, Graph, Size]:
+    """The net of `found` before it is trained, its graph, and the most that it will weigh after."""
+    with seeded(0, graph.device):
+        net, own = found_net(graph, found), sparser(graph, found)
+    if (pruning := Pruning.of(found.settings)) is None:
+        return net, own, size_of(net, own)  # training changes no count
+    pruning.finish(net)
+    size = size_of(net, own)
+    for l, layer in enumerate(
+        net.layers
+    ):  # which weights will be left is not known: a mask for every layer
+        if net.weight_keep(l) is None:
+            net.register_buffer(f"weight_keep_{l}", torch.ones_like(layer.weight, dtype=torch.bool))
+    return net, own, replace(size, bytes=len(packed(net)) + DIGITS)
+
+
+def broken(size: Size, bound: Limits) -> list[str]:
+    """The counts above their bounds, by name."""
+    return [name for name, value in vars(size).items() if value > getattr(bound, name)]
+
+
+def problems(solution: Solution, bound: Limits) -> list[str]:
+    """What a finished solution weighs too much of, in words."""
+    assert isinstance(solution.model, Net)
+    size = size_of(solution.model, solution.graph)
+    said = [
+        f"max_{n} is {getattr(bound, n):,.0f}, this net has {getattr(size, n):,}"
+        for n in broken(size, bound)
+    ]
+    if (
+        bound.latency_ms < torch.inf
+        and (taken := latency_ms(solution.model, solution.graph)) > bound.latency_ms
+    ):
+        said.append(f"max_latency_ms is {bound.latency_ms:.3g}, this net takes {taken:.3g} here")
+    return said
+
+
+def impossible(name: str, least: Net, graph: Graph, budget: Budget) -> str:
+    """One line: which bound, and the least there is."""
+    flag, given = f"--max-{name.replace('_', '-')}", getattr(budget, f"max_{name}")
+    slow = name == "latency_ms"
+    what = (
+        f"{latency_ms(least, graph) / MARGIN:.3g}"
+        if slow
+        else f"{getattr(size_of(least, graph), name):,}"
+    )
+    smallest = f"{least.architecture} with 1 feature and 1 unit per hidden layer for {graph.num_classes} classes"
+    return f"{flag} {given} cannot be met on {graph.name}: the least is {what} ({smallest})"
+
+
+def cut_edges(graph: Graph, found: Found, most: float) -> Found:
+    """The highest M_G among the kept edges, at most `most` directed ones; both directions of an
+    edge or neither."""
+    kept = int(found.edge_keep.sum())
+    if kept <= most:
+        return found
+    graph = oriented(graph, found.settings)
+    pair = (
+        graph.pair if found.settings.edge_scores == "undirected" else torch.arange(graph.num_edges)
+    )
+    pair = pair.to(found.edge_keep.device)
+    size = torch.zeros(int(pair.max()) + 1, device=pair.device).index_add_(
+        0, pair, found.edge_keep.float()
+    )
+    score = torch.full_like(size, -torch.inf).scatter_reduce(0, pair, found.edge_mask, "amax")
+    order = torch.sort(
+        torch.where(size > 0, score, -torch.inf), descending=True, stable=True
+    ).indices
+    chosen = torch.zeros_like(size, dtype=torch.bool)
+    chosen[order[size[order].cumsum(0) <= most]] = True
+    return replace(found, edge_keep=found.edge_keep & chosen[pair])
+
+
+def cut_weights(found: Found, share: float) -> Found:
+    """What was found at one share, dense inside; the smallest net at 0."""
+    features, units = ranks(found)
+    kept = highest(features, max(1, ceil(share * features.numel())))
+    cut = select(found, kept, best_of_each(units, share**0.5, found.architecture))
+    return replace(cut, weight_keep=[torch.ones_like(keep) for keep in cut.weight_keep])
+
+
+def fewer_left(found: Found, share: float) -> Found:
+    """A net that is pruned while it trains: this share of its units, and of the weights that are
+    left."""
+    features, units = ranks(found)
+    everything = torch.ones_like(features, dtype=torch.bool)
+    cut = select(found, everything, best_of_each(units, share, found.architecture))
+    least = besides(cut.last_weights.items()) + 1
+    left = max(least, int(share * found.settings.retrain_weights))
+    return replace(cut, settings=replace(found.settings, retrain_weights=left))
+
+
+def ranks(found: Found) -> tuple[Tensor, list[Tensor]]:
+    """‖row of layer 1‖ per feature; ‖what enters‖·‖what leaves‖ per unit of each hidden layer."""
+    weights = [found.last_weights[f"layers.{l}.weight"] for l in range(len(found.architecture.ops))]
+    units = []
+    for before, after, width in zip(weights, weights[1:], found.architecture.hidden, strict=False):
+        units.append(
+            before.view(before.shape[0], -1, width).flatten(0, 1).norm(dim=0) * after.norm(dim=1)
+        )
+    return weights[0].norm(dim=1), units
+
+
+def best_of_each(units: list[Tensor], share: float, architecture: Architecture) -> list[Tensor]:
+    """The highest share of the units of each hidden layer, at least one."""
+    return [
+        best_units(score, max(1, ceil(share * score.numel())), heads_of(architecture, l))
+        for l, score in enumerate(units)
+    ]
+
+
+def best_units(score: Tensor, count: int, heads: int) -> Tensor:
+    """The highest `count` units; of several heads whole ones, and fewer than a head's only from the
+    highest head."""
+    width = score.numel() // heads
+    by_head = highest(score.view(heads, -1).sum(1), max(1, count // width)).repeat_interleave(width)
+    if count >= width:
+        return by_head
+    return highest(torch.where(by_head, score, -torch.inf), count)

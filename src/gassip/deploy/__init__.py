@@ -1,0 +1,1 @@
+"""Trained nets elsewhere: the runtime without torch, and exports."""

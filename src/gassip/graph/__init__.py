@@ -1,0 +1,1 @@
+"""What goes in: graphs, checked and cleaned, and where they come from."""

@@ -1,0 +1,1 @@
+"""Operations as modules: kernels, propagation, nets, and what they weigh."""

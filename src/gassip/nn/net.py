@@ -1,0 +1,392 @@
+"""The search space: one operation per layer; `Net` is one architecture as a plain module.
+
+    h_0 = X,   h_l = o_l(dropout(norm(ReLU(h_{l-1})))),   no ReLU or norm before the first layer
+
+A layer keeps the weights of its operations side by side in one matrix, so one product X·W serves
+them all; a net is the same layer with one operation.
+
+Shapes: N nodes, D features, C classes, F width of a layer, O operations of a layer, B columns of
+its weight matrix.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gassip.errors import GassipError
+from gassip.graph.csr import Csr, product, transform
+from gassip.graph.graph import Graph
+from gassip.nn.propagate import OPERATIONS, MaskedGraph
+
+LASTING, TRAINING = (
+    8,
+    2,
+)  # columns of X per unit of the first layer up to which S X pays: taken once, or in every step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """One operation per layer and the sizes around it."""
+
+    ops: tuple[str, ...]
+    hidden: tuple[int, ...]  # width of each hidden layer
+    heads: tuple[
+        int, ...
+    ] = ()  # of GATConv in each hidden layer, 1 where not given; the output layer has one
+    batch_norm: bool = False
+
+    def __post_init__(self) -> None:
+        inner = len(self.ops) - 1
+        object.__setattr__(self, "heads", self.heads or (1,) * inner)
+        if len(self.hidden) != inner or len(self.heads) != inner:
+            given = f"{len(self.hidden)} widths and {len(self.heads)} heads"
+            raise GassipError(
+                f"{len(self.ops)} layers have {inner} hidden ones; {given} were given, one each is needed"
+            )
+        if any(h < 1 or w < 1 or w % h for w, h in zip(self.hidden, self.heads, strict=True)):
+            raise GassipError(
+                f"heads {list(self.heads)} do not divide the hidden widths {list(self.hidden)}"
+            )
+
+    def __str__(self) -> str:
+        return " ‖ ".join(self.ops)
+
+    def widths(self, features: int, classes: int) -> list[tuple[int, int]]:
+        """(in, out) of every layer."""
+        return list(zip([features, *self.hidden], [*self.hidden, classes], strict=True))
+
+
+class Layer(nn.Module):
+    """The operations of one layer: products side by side, then each operation's own propagation."""
+
+    def __init__(self, in_width: int, out_width: int, ops: tuple[str, ...], heads: int = 1) -> None:
+        super().__init__()
+        self.ops = ops
+        self.out_width = out_width
+        counts = [OPERATIONS[name].matrices for name in ops]
+        self.first = [
+            sum(counts[:k]) for k in range(len(ops) + 1)
+        ]  # where each operation's matrices start
+        self.weight = nn.Parameter(torch.empty(in_width, sum(counts) * out_width))
+        self.bias = nn.Parameter(torch.zeros(len(ops), out_width))
+        attends = any(OPERATIONS[name].attention for name in ops)
+        self.attention = (
+            nn.Parameter(torch.empty(2, heads, out_width // heads)) if attends else None
+        )
+        self.reset(gain=1.0)
+
+    @torch.no_grad()
+    def reset(self, gain: float) -> None:
+        """Glorot's uniform start for each matrix, times `gain`."""
+        bound = gain * sqrt(6 / (self.weight.shape[0] + self.out_width))
+        self.weight.uniform_(-bound, bound)
+        self.bias.zero_()
+        if self.attention is not None:
+            nn.init.xavier_uniform_(self.attention)
+
+    def columns(self, k: int) -> slice:
+        """The columns of the weight matrix that belong to operation k."""
+        return slice(self.first[k] * self.out_width, self.first[k + 1] * self.out_width)
+
+    def beside(self, per_unit: Tensor) -> Tensor:
+        """A value per operation and unit, [O, F], for every column of the weight matrix, [B]."""
+        counts = torch.tensor(self.first, device=per_unit.device).diff()
+        return per_unit.repeat_interleave(counts, 0).flatten()
+
+    def propagate(self, k: int, products: Sequence[Tensor], graph: MaskedGraph) -> Tensor:
+        """Operation k on its own products, one [N, F] for each of its matrices -> [N, F]."""
+        return OPERATIONS[self.ops[k]].propagate(graph, products, self.attention) + self.bias[k]
+
+    def apart(self, products: Tensor) -> tuple[Tensor, ...]:
+        """Products side by side -> one [N, F] each; in one split, whose gradient is one
+        concatenation."""
+        return products.split(self.out_width, dim=1)
+
+
+class Layers(nn.ModuleList):
+    """A list of layers that a type checker can see into."""
+
+    def __getitem__(self, l: int) -> Layer:  # type: ignore[override]
+        layer = super().__getitem__(l)
+        assert isinstance(layer, Layer)
+        return layer
+
+    def __iter__(self) -> Iterator[Layer]:
+        return (self[l] for l in range(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class SortedEdges:
+    """Edges as a PyG user holds them, in any order, made ready: self-loops dropped, sorted by
+    receiver."""
+
+    adjacency: Csr
+    order: Tensor  # [kept] which given edge each one is
+
+    @staticmethod
+    def of(edge_index: Tensor, num_nodes: int) -> "SortedEdges":
+        apart = torch.nonzero(edge_index[0] != edge_index[1]).squeeze(1)
+        sender, receiver = edge_index[:, apart]
+        order = torch.argsort(receiver * num_nodes + sender)
+        adjacency = Csr.from_sorted_edges(receiver[order], sender[order], (num_nodes, num_nodes))
+        return SortedEdges(adjacency, apart[order])
+
+    def masked(self, edge_weight: Tensor | None) -> MaskedGraph:
+        if edge_weight is None:
+            return MaskedGraph(
+                self.adjacency, torch.ones(self.order.numel(), device=self.order.device)
+            )
+        return MaskedGraph(self.adjacency, edge_weight[self.order])
+
+
+class Model(nn.Module):
+    """What the trainer asks of a net; called like any PyG model: `net(x, edge_index,
+    edge_weight=None)`."""
+
+    label_weight: float = (
+        0.0  # w of labels.py: how much labels count beside it, where they are at hand
+    )
+    heard: Tensor | None = None  # w o of labels.py [N, C], while it trains
+    _sorted: tuple[Tensor, int, int, SortedEdges] | None = None
+
+    def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        """Class scores [N, C] on a prepared graph."""
+        raise NotImplementedError
+
+    def forward(
+        self, x: Tensor | Csr, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """Class scores [N, C] for dense or CSR x."""
+        return self.run(x, self._edges(edge_index, x.shape[0]).masked(edge_weight))
+
+    def _edges(self, edge_index: Tensor, num_nodes: int) -> SortedEdges:
+        """Sorted anew only for another tensor, or one that was written to."""
+        if torch.is_inference_mode_enabled():  # what is made there cannot be used in training
+            return SortedEdges.of(edge_index, num_nodes)
+        last = self._sorted
+        if (
+            last is None
+            or last[0] is not edge_index
+            or last[1:3] != (edge_index._version, num_nodes)
+        ):
+            last = (
+                edge_index,
+                edge_index._version,
+                num_nodes,
+                SortedEdges.of(edge_index, num_nodes),
+            )
+            self._sorted = last
+        return last[3]
+
+    def num_weights(self) -> tuple[int, int]:
+        """Weights kept and weights in all."""
+        total = sum(p.numel() for p in self.parameters())
+        return total, total
+
+    def zero_pruned(self) -> None:
+        """Write the zeros of pruned weights into the weights themselves, so that what is saved is
+        what is run."""
+
+
+class Net(Model):
+    """One architecture as a module.
+
+    `weight_keep_l` marks the weights of layer l that exist; the others are exactly 0 and stay so.
+    It is None where all exist. `feature_index` names the columns of x that the first layer reads,
+    in order; None means all of them.
+    """
+
+    feature_index: Tensor | None  # [kept] int64
+    _picked: tuple[Tensor | Csr, int, Tensor | Csr] | None = None
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        architecture: Architecture,
+        dropout: float = 0.0,
+        feature_index: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.dropout = dropout
+        self.register_buffer("feature_index", feature_index)
+        widths = architecture.widths(
+            features if feature_index is None else feature_index.numel(), classes
+        )
+        self.layers = Layers(
+            Layer(*width, (name,), heads)
+            for name, width, heads in zip(
+                architecture.ops, widths, (*architecture.heads, 1), strict=True
+            )
+        )
+        self.norms = nn.ModuleList(
+            nn.BatchNorm1d(width[0]) for width in widths[1:] if architecture.batch_norm
+        )
+        for l in range(len(self.layers)):
+            self.register_buffer(f"weight_keep_{l}", None)
+
+    def weight_keep(self, l: int) -> Tensor | None:
+        """Which weights of layer l exist, bool of its shape; None: all."""
+        return self._buffers[f"weight_keep_{l}"]
+
+    def prune(self, weight_keep: list[Tensor]) -> None:
+        """Remove the weights not marked; they are 0 from here on."""
+        for l, keep in enumerate(weight_keep):
+            own = keep.to(self.layers[l].weight.device, torch.bool, copy=True)
+            self.register_buffer(f"weight_keep_{l}", None if bool(own.all()) else own)
+        self.zero_pruned()
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """A state of such a net, with the weights that it says do not exist."""
+        keep = [
+            state.get(f"weight_keep_{l}", torch.ones_like(own.weight))
+            for l, own in enumerate(self.layers)
+        ]
+        self.prune(keep)
+        self.load_state_dict(state)
+
+    @torch.no_grad()
+    def zero_pruned(self) -> None:
+        for l, layer in enumerate(self.layers):
+            if (keep := self.weight_keep(l)) is not None:
+                layer.weight.mul_(keep)
+
+    def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        h: Tensor | Csr = self.picked(x)
+        for l, layer in enumerate(self.layers):
+            if l > 0:
+                h = F.relu(h)  # type: ignore[arg-type]
+                h = self.norms[l - 1](h) if self.norms else h
+            h = drop(h, self.dropout if self.drops else 0.0)
+            if l == 0 and self.smooths_first(h, graph):
+                h = self.first(h, graph)  # type: ignore[arg-type]
+                continue
+            products = transform(h, self.weight(l))
+            if self.drops and (rate := OPERATIONS[layer.ops[0]].node_dropout):
+                products = products * _kept(products[:, :1], rate)
+            h = layer.propagate(0, layer.apart(products), graph)
+        assert isinstance(h, Tensor)
+        return h if self.heard is None else h + self.heard
+
+    @property
+    def drops(self) -> bool:
+        """Whether there is dropout now."""
+        return self.training and self.dropout > 0
+
+    def smooths_first(self, x: Tensor | Csr, graph: MaskedGraph) -> bool:
+        """Whether the first layer takes less time as (S X) W than as S (X W): dense X needs no
+        gradient through S, and without dropout S X is the same every time."""
+        layer = self.layers[0]
+        if isinstance(x, Csr) or x.requires_grad or graph.edge_weight.requires_grad:
+            return False
+        most = LASTING if graph.lasting and not self.drops else TRAINING if self.training else 1
+        own = OPERATIONS[layer.ops[0]]
+        return (
+            own.commutes
+            and not (self.drops and own.node_dropout)
+            and x.shape[1] <= most * layer.out_width
+        )
+
+    def first(self, x: Tensor, graph: MaskedGraph) -> Tensor:
+        """The first layer as (S X) W_1 (+ X W_2)."""
+        layer = self.layers[0]
+        inputs = (graph.smoothed(layer.ops[0], x, again=not self.drops), x)
+        parts = [
+            product(own, weight)
+            for own, weight in zip(inputs, layer.apart(self.weight(0)), strict=False)
+        ]
+        return (parts[0] if len(parts) == 1 else parts[0] + parts[1]) + layer.bias[0]
+
+    def weight(self, l: int) -> Tensor:
+        """W of layer l as it is used, the pruned ones at 0."""
+        weight, keep = self.layers[l].weight, self.weight_keep(l)
+        return weight if keep is None else weight * keep
+
+    def picked(self, x: Tensor | Csr) -> Tensor | Csr:
+        """The columns of x that the first layer reads; picked anew only for another x, or one that
+        was written to."""
+        if self.feature_index is None:
+            return x
+        if isinstance(x, Tensor) and (x.requires_grad or torch.is_inference_mode_enabled()):
+            return x.index_select(
+                1, self.feature_index
+            )  # a graph or an inference tensor is of use only once
+        last, version = self._picked, 0 if isinstance(x, Csr) else x._version
+        if last is None or last[0] is not x or last[1] != version:
+            own = (
+                x.columns(self.feature_index)
+                if isinstance(x, Csr)
+                else x.index_select(1, self.feature_index)
+            )
+            last = (x, version, own)
+            if not torch.is_inference_mode_enabled():
+                self._picked = last
+        return last[2]
+
+    def num_weights(self) -> tuple[int, int]:
+        """Weights kept by the mask and weights in all; biases, attention and norms count as
+        kept."""
+        keeps = [self.weight_keep(l) for l in range(len(self.layers))]
+        total = sum(p.numel() for p in self.parameters())
+        pruned = sum(k.numel() - int(k.sum()) for k in keeps if k is not None)
+        return total - pruned, total
+
+
+def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
+    """Dropout; of a sparse matrix only the stored values, which is the same (a zero stays zero).
+
+    By hand: eight 8-bit comparisons per 64-bit random number take a tenth of the time of
+    `F.dropout` on a CPU.
+    """
+    if p == 0.0:
+        return x
+    if isinstance(x, Csr):
+        assert x.value is not None
+        return x.with_value(x.value * _kept(x.value, p))
+    return x * _kept(x, p)
+
+
+def _kept(like: Tensor, p: float) -> Tensor:
+    """1 / (1 - p) with probability 1 - p, else 0, of the shape of `like`."""
+    bits = torch.empty(words(like.numel()), dtype=torch.int64, device=like.device).random_(
+        -(2**63), None
+    )
+    return kept(bits.view(torch.int8)[: like.numel()].view(like.shape), p, like.dtype)
+
+
+def words(count: int) -> int:
+    """How many 64-bit random numbers the dropout of `count` values takes."""
+    return (count + 7) // 8
+
+
+def kept(bits: Tensor, p: float, dtype: torch.dtype) -> Tensor:
+    """Random 8-bit numbers -> 1 / (1 - p) with probability 1 - p, else 0; p is rounded to 1 /
+    256."""
+    least, scale = passing(p)
+    # straight into numbers: torch's way to bool and back takes ten times as long
+    passed = torch.ge(bits, least, out=torch.empty(bits.shape, dtype=dtype, device=bits.device))
+    return passed.mul_(scale)
+
+
+def passing(p: float) -> tuple[int, float]:
+    """The least 8-bit number that `kept` lets pass, and what it multiplies by: 1 / (1 - p) of the
+    rounded p."""
+    steps = min(round(p * 256), 255)
+    return steps - 128, 256 / (256 - steps)
+
+
+def net_for(
+    graph: Graph,
+    architecture: Architecture,
+    dropout: float = 0.0,
+    feature_index: Tensor | None = None,
+) -> Net:
+    """A fresh net of the right sizes on the graph's device."""
+    return Net(graph.num_features, graph.num_classes, architecture, dropout, feature_index).to(
+        graph.device
+    )

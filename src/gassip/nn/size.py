@@ -1,0 +1,113 @@
+"""What a net weighs: weights stored, bytes on disk, edges, multiply-adds of one inference.
+
+    MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + Σ norms N·F
+
+h_l is dense but for a sparse X, of which only the stored values in columns that the net reads
+count; B_l is the number of columns of the layer's weight matrix, every weight counted, removed or
+not. Propagation costs
+
+    GCN          (E + N)·F
+    ARMA, SAGE   E·F
+    PageRank     K (E + 2 N)·F for K steps
+    GAT          (E + N)·F + 2 N·F + 6 (E + N)·H: the sum, two logits of a node, and for each edge
+                 and head, anew with
+                 every inference, the sum of two logits, the slope, the exponential, the mask, the
+                 total and the share
+    Linear       nothing
+
+and, where training labels count beside the net, PageRank of theirs.
+
+Normalising edges for the others, ReLU and biases are not counted.
+
+Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix,
+H heads.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from safetensors.torch import save as to_bytes
+
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model, Net
+from gassip.nn.propagate import OPERATIONS
+from gassip.runs.format import SPREAD
+
+PER_SHARE = 6  # steps from two logits to a share of attention
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """The counts that budgets bound."""
+
+    params: int  # numbers stored as parameters; weights that a mask removed are not
+    bytes: int  # of model.safetensors
+    edges: int  # directed
+    macs: int  # of one inference on the whole graph
+
+
+def size_of(net: Net, graph: Graph) -> Size:
+    """The counts of `net` on `graph`, whose edges are the kept ones."""
+    stored, _ = net.num_weights()
+    return Size(
+        params=stored, bytes=len(packed(net)), edges=graph.num_edges, macs=count_macs(net, graph)
+    )
+
+
+def packed(net: Model) -> bytes:
+    """model.safetensors: the state of the net; of a matrix under a mask the weights that exist, and
+    which they are."""
+    # clone: safetensors refuses two names for one memory
+    state = {
+        k: v.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for k, v in net.state_dict().items()
+    }
+    for l in range(len(net.layers)) if isinstance(net, Net) else ():
+        name, keep = f"layers.{l}.weight", state.pop(f"weight_keep_{l}", None)
+        if keep is not None:
+            bits = torch.from_numpy(np.packbits(keep.numpy()))
+            state |= {
+                name: state[name][keep],
+                f"{name}.bits": bits,
+                f"{name}.shape": torch.tensor(keep.shape),
+            }
+    return to_bytes(state)
+
+
+def count_macs(net: Net, graph: Graph) -> int:
+    """Multiply-adds of one full-graph inference, as the module's formula counts them."""
+    nodes, edges = graph.num_nodes, graph.num_edges
+    per_width = {
+        "GCNConv": edges + nodes,
+        "ArmaConv": edges,
+        "SAGEConv": edges,
+        "GATConv": edges + 3 * nodes,
+    }
+    per_width |= {
+        name: op.steps * (edges + 2 * nodes) for name, op in OPERATIONS.items() if op.steps > 1
+    }
+    total = _read(net, graph) * net.layers[0].weight.shape[1]
+    for l, layer in enumerate(net.layers):
+        if l > 0:
+            total += (
+                layer.weight.shape[0]
+                * nodes
+                * (layer.weight.shape[1] + net.architecture.batch_norm)
+            )
+        total += per_width.get(layer.ops[0], 0) * layer.out_width
+        if layer.attention is not None:
+            total += PER_SHARE * layer.attention.shape[1] * (edges + nodes)
+    if net.label_weight:
+        total += per_width[SPREAD] * net.layers[-1].out_width
+    return total
+
+
+def _read(net: Net, graph: Graph) -> int:
+    """Values of X that the first layer reads: all of a dense X, the stored ones of a CSR."""
+    if not isinstance(graph.x, Csr):
+        return graph.num_nodes * net.layers[0].weight.shape[0]
+    if net.feature_index is None:
+        return graph.x.nnz
+    return int(torch.bincount(graph.x.col, minlength=graph.num_features)[net.feature_index].sum())

@@ -1,0 +1,1 @@
+"""The paper: one file per section."""

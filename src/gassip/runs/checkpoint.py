@@ -1,0 +1,147 @@
+"""A search's state on disk, so that a killed one goes on to the same bits: a folder,
+`<out>.partial`.
+
+    search.safetensors   the state of the supernet, its masks and optimizers after some epoch
+    net-K.safetensors    the K-th net of the contest, trained
+
+Each is written beside the old one and renamed over it. Its header holds three texts: `history`
+(JSON, one row per epoch; of a net one row with its seconds), `identity` (JSON: settings, seed,
+metric, graph fingerprint, versions, all of which must be the same to go on) and `sha256` over the
+tensors and the other two.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from gassip import __version__
+from gassip.runs.write import replace_file
+from gassip.errors import GassipError
+from gassip.graph.graph import Graph
+from gassip.paper.loop import Row
+from gassip.settings import Gassip
+
+FILE = "search.safetensors"
+NETS = "net-{}.safetensors"
+
+
+class FolderCheckpoint:
+    """The `Checkpoint` of `search`, in a folder; written every `every` epochs and after the
+    last."""
+
+    def __init__(
+        self, folder: Path, *, graph: Graph, settings: Gassip, seed: int, metric: str, every: int = 25
+    ) -> None:
+        self.folder, self.every, self.epochs = folder, every, settings.epochs
+        self.identity = identity(graph, settings, seed, metric)
+
+    def load(self) -> tuple[dict[str, Tensor], list[Row]] | None:
+        """The state as last written; None where there is none yet."""
+        path = self.folder / FILE
+        if not path.exists():
+            return None
+        tensors, history, stored = read(path)
+        _check_identity(path, stored, self.identity)
+        return tensors, history
+
+    def save(self, tensors: Callable[[], dict[str, Tensor]], history: list[Row]) -> None:
+        if len(history) % self.every == 0 or len(history) == self.epochs:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write(self.folder / FILE, tensors(), history, self.identity)
+
+    def recall(self, number: int) -> tuple[dict[str, Tensor], float] | None:
+        path = self.folder / NETS.format(number)
+        if not path.exists():
+            return None
+        weights, (row,), stored = read(path)
+        _check_identity(path, stored, self.identity)
+        return weights, float(row["seconds"])
+
+    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write(self.folder / NETS.format(number), weights, [{"epoch": number, "seconds": seconds}], self.identity)
+
+
+def discard(folder: Path) -> None:
+    """Remove a checkpoint's folder and what is ours in it; anything else stays."""
+    if folder.is_dir():
+        for name in (FILE, NETS.format("*")):
+            for path in [*folder.glob(name), *folder.glob(f".{name}.*.tmp")]:
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def identity(graph: Graph, settings: Gassip, seed: int, metric: str) -> dict[str, object]:
+    """Everything a search's bits follow from, but the machine and its threads."""
+    plain = json.loads(json.dumps(asdict(settings)))
+    fixed = {"seed": seed, "metric": metric, "graph": graph.fingerprint}
+    return fixed | {"gassip": __version__, "torch": str(torch.__version__), "settings": plain}
+
+
+def write(path: Path, tensors: dict[str, Tensor], history: list[Row], stored: dict[str, object]) -> None:
+    """All or nothing: a file beside it, flushed to the disk, then renamed over it."""
+    plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    # a value that is not a number (an undefined validation score) is written as null, and read back
+    # as NaN
+    rows = [{k: None if v != v else v for k, v in row.items()} for row in history]
+    texts = {"history": json.dumps(rows, allow_nan=False), "identity": json.dumps(stored, allow_nan=False)}
+    replace_file(path, to_bytes(plain, texts | {"sha256": _digest(plain, texts)}))
+
+
+def read(path: Path) -> tuple[dict[str, Tensor], list[Row], dict[str, object]]:
+    """Tensors, history and identity, or a refusal by name."""
+    remedy = "remove its folder, or use --overwrite, to start anew"
+    try:
+        with safe_open(path, framework="pt") as file:
+            texts = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        expected = texts.pop("sha256", "")
+        if expected != _digest(tensors, texts):
+            raise GassipError("its checksum does not fit")
+        rows, stored = json.loads(texts["history"]), json.loads(texts["identity"])
+    except (SafetensorError, GassipError, OSError, ValueError, KeyError, RecursionError) as error:
+        raise GassipError(f"checkpoint {path} is damaged or not one of gassip ({_short(error)}); {remedy}") from error
+    history = [{k: float("nan") if v is None else v for k, v in row.items()} for row in rows]
+    return tensors, history, stored
+
+
+def _digest(tensors: dict[str, Tensor], texts: dict[str, str]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    for name in sorted(texts):
+        digest.update(f"{name}\n{texts[name]}\n".encode())
+    return digest.hexdigest()
+
+
+def _check_identity(path: Path, stored: dict[str, object], now: dict[str, object]) -> None:
+    """The first thing that differs, by name."""
+    before, after = _flat(stored), _flat(now)
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            was, given = _short(before.get(name)), _short(after.get(name))
+            raise GassipError(
+                f"checkpoint {path} was written with {name} = {was}, not {given}; "
+                f"give the same to go on, or use --overwrite to start anew"
+            )
+
+
+def _flat(stored: dict[str, object]) -> dict[str, object]:
+    settings = stored.get("settings")
+    own = {k: v for k, v in stored.items() if k != "settings"}
+    return own | (settings if isinstance(settings, dict) else {})
+
+
+def _short(value: object, length: int = 80) -> str:
+    return " ".join(str(value).split())[:length]

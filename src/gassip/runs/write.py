@@ -1,0 +1,331 @@
+"""A run's folder: what a search found and a net trained, as JSON, safetensors, CSV and SVG. Nothing
+in it is a pickle.
+
+    meta.json           what was done and how well it went, below
+    model.safetensors   the state of `Net`; where weights of layer l are removed, layers.<l>.weight
+                        [kept] holds the
+                        others, row by row, layers.<l>.weight.bits which they are, one bit each, and
+                        layers.<l>.weight.shape their matrix; `feature_index` names the columns of x
+                        that the net reads (absent: all)
+    graph.safetensors   edge_index [2, kept], edge_weight [kept] where edges weigh other than 1;
+                        edge_keep [E] and
+                        edge_mask [E] over the edges of the input graph; train_mask, val_mask,
+                        test_mask [N]
+    found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>,
+                        feature_index
+                        unless all features are read, and teacher [N, C] where there was one
+    inputs.safetensors  what the net reads of the graph, for gassip.runtime: x [N, d], or x_data,
+                        x_indices, x_indptr
+                        where it is sparse; y [N]; ids, a JSON list as bytes, where nodes have
+                        names. Counted in no size
+    history.csv         one row per epoch, `phase` search or retrain; an empty cell was not measured
+    history.svg         the same as a drawing
+
+meta.json, schema 1 (strict JSON; null where a number is not defined):
+
+    schema            1
+    dataset           the graph's name
+    source            kind (dataset | file | memory), name or path, seed, undirected, normalize;
+                      fingerprint of the
+                      graph (Graph.fingerprint) and inputs_fingerprint (the same without labels and
+                      splits)
+    nodes, features   sizes of the input graph
+    class_names       list, in the order of the net's outputs
+    preset            name, or null
+    seed, metric      of search and retraining; what validation judged by
+    settings          every field of Gassip, as the net was retrained
+    searched          the same, as the search began, where its contest chose others; null: the same
+    architecture      list of operation names, one per layer
+    net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what
+                      rebuilds `Net`; and
+                      label_weight, how much training labels count beside it (0, or absent: not at
+                      all)
+    found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
+    weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was retrained
+    size              what is physically there: params stored, bytes of model.safetensors, edges,
+                      macs (gassip.nn.size)
+    accuracy          {train, val, test}; a split without nodes is null
+    scores            {metric: {split: value}}, all that are defined
+    budget            the bounds that were given, {max_params: "25%", ...}; empty without any
+    seconds           {search, retrain}
+    best_epoch        of retraining, from 1
+    versions          gassip, torch, torch_geometric, numpy, python
+    threads, device   what it ran on
+    notes             what was cleaned or drawn on the way in
+    files             {name: sha256} of the other six
+    inputs_bytes      of inputs.safetensors
+    sha256            of this object without this key, as compact JSON with sorted keys
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch_geometric
+from safetensors.torch import save as to_bytes
+from torch import Tensor
+
+from gassip import __version__
+from gassip.errors import GassipError
+from gassip.graph.files import read_ids
+from gassip.graph.graph import SPLITS, Graph
+from gassip.runs.history import History, history_csv
+from gassip.runs.history import history_svg as history_svg
+from gassip.runs.read import FILES as FILES
+from gassip.runs.read import SCHEMA
+from gassip.runs.read import Meta as Meta
+from gassip.runs.read import Run as Run
+from gassip.runs.read import open_run as open_run
+from gassip.train.trainer import Found, Solution, oriented
+from gassip.settings import Gassip
+from gassip.nn.size import packed, size_of
+from gassip.nn.net import Architecture, Model, Net
+from gassip.graph.csr import Csr
+from gassip.runs.format import digest
+from gassip.runs.format import replace_file as replace_file
+
+
+def save(
+    folder: str | Path,
+    graph: Graph,
+    found: Found,
+    solution: Solution,
+    *,
+    seed: int = 0,
+    metric: str = "accuracy",
+    preset: str | None = None,
+    source: Mapping[str, object] | None = None,
+    budget: Mapping[str, float | str] | None = None,
+    retrain_history: History = (),
+    overwrite: bool = False,
+) -> Meta:
+    """Write a run's folder, all of it or nothing, and return its meta.json."""
+    folder = Path(folder)
+    check_target(folder, overwrite)
+    if found.settings.direction == "both":  # a reader of the folder starts from the graph so made
+        graph, source = oriented(graph, found.settings), {**(source or {}), "undirected": True}
+    history = [{"phase": "search", **row} for row in found.history]
+    history += [{"phase": "retrain", **row} for row in retrain_history]
+    contents = {
+        "model.safetensors": packed(solution.model),
+        "graph.safetensors": _pack(_graph_tensors(graph, found, solution)),
+        "found.safetensors": _pack(_found_tensors(found)),
+        "inputs.safetensors": _pack(_input_tensors(graph, solution.model, source or {})),
+        "history.csv": history_csv(history).encode(),
+        "history.svg": history_svg(history),
+    }
+    meta = _meta(graph, found, solution) | {"seed": seed, "metric": metric, "preset": preset}
+    meta["budget"] = dict(budget or {})
+    meta["inputs_bytes"] = len(contents["inputs.safetensors"])
+    meta["source"] = {"kind": "memory"} | dict(source or {})
+    meta["source"] |= {"fingerprint": graph.fingerprint, "inputs_fingerprint": inputs_fingerprint(graph)}
+    return _sealed(folder, meta, contents)
+
+
+def save_method(
+    folder: str | Path,
+    graph: Graph,
+    solution: Solution,
+    *,
+    method: str,
+    settings: Mapping[str, object],
+    seconds: Mapping[str, float],
+    seed: int = 0,
+    metric: str = "accuracy",
+    source: Mapping[str, object] | None = None,
+    history: History = (),
+    overwrite: bool = False,
+) -> Meta:
+    """Write the run of any method: meta.json with the keys of a search and `method`, the model, its
+    graph, the history.
+
+    Such a folder is to be read by people and other programs; `open_run` refuses it, since it holds
+    nothing to retrain.
+    """
+    folder = Path(folder)
+    check_target(folder, overwrite)
+    # it read the edges both ways
+    if graph.num_edges != solution.edges_total == graph.both_ways.num_edges:
+        graph, source = graph.both_ways, {**(source or {}), "undirected": True}
+    rows = [{"phase": "retrain", **row} for row in history]
+    masks = {f"{split}_mask": graph.mask(split) for split in SPLITS}
+    weight = {} if solution.graph.edge_weight is None else {"edge_weight": solution.graph.edge_weight}
+    contents = {
+        "model.safetensors": packed(solution.model),
+        "graph.safetensors": _pack({"edge_index": solution.graph.edge_index} | weight | masks),
+        "history.csv": history_csv(rows).encode(),
+        "history.svg": history_svg(rows),
+    }
+    net = _plain(solution.model.architecture) if isinstance(solution.model, Net) else None
+    size = asdict(size_of(solution.model, solution.graph)) if isinstance(solution.model, Net) else None
+    meta = _counts(graph, solution) | {
+        "method": method,
+        "settings": dict(settings),
+        "architecture": None if net is None else net.pop("ops"),
+        "net": net,
+        "found": None,
+        "size": size,
+        "seconds": dict(seconds),
+        "seed": seed,
+        "metric": metric,
+        "preset": None,
+        "inputs_bytes": None,
+    }
+    meta["source"] = {"kind": "memory"} | dict(source or {})
+    meta["source"] |= {"fingerprint": graph.fingerprint, "inputs_fingerprint": inputs_fingerprint(graph)}
+    return _sealed(folder, meta, contents)
+
+
+def _sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
+    """Write the folder with the checksums of its files in meta.json."""
+    meta["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    meta["sha256"] = digest(meta)
+    contents["meta.json"] = to_json(meta).encode()
+    try:
+        write_folder(folder.resolve(), contents)
+    except OSError as error:
+        raise GassipError(f"cannot write {folder}: {error.strerror or error}; nothing was kept of it") from error
+    return meta
+
+
+def check_target(folder: Path, overwrite: bool) -> None:
+    """Refuse a folder that exists, unless it is a run that may be replaced."""
+    if not os.path.lexists(folder):
+        return
+    if not overwrite:
+        raise GassipError(f"{folder} exists; choose another --out, or --overwrite to replace it")
+    if not all((folder / name).is_file() for name in ("meta.json", "model.safetensors")):
+        raise GassipError(f"{folder} is not the folder of a run, so it is not overwritten; choose another --out")
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Into a folder beside it, renamed at the end; an old run goes only when the new one is
+    whole."""
+    beside, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.rmtree(beside, ignore_errors=True)  # of a process that was killed while it wrote
+        beside.mkdir()
+        for name, content in contents.items():
+            replace_file(beside / name, content)
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
+        try:
+            beside.rename(folder)
+        except OSError:
+            if old.exists():
+                old.rename(folder)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def to_json(value: object) -> str:
+    return json.dumps(value, indent=1, allow_nan=False) + "\n"
+
+
+def inputs_fingerprint(graph: Graph) -> str:
+    """sha256 of what a net reads: features, edges, given weights; not labels or splits."""
+    none = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    blank = replace(graph, y=none.long(), train_mask=none, val_mask=none, test_mask=none, class_names=())
+    return blank.fingerprint
+
+
+def _meta(graph: Graph, found: Found, solution: Solution) -> Meta:
+    assert isinstance(solution.model, Net)  # of the models there are, the one a folder can hold
+    net = _plain(solution.model.architecture)
+    return _counts(graph, solution) | {
+        "settings": _plain(found.settings),
+        "searched": None if found.searched is None else _plain(found.searched),
+        "architecture": net.pop("ops"),
+        "net": net | {"dropout": solution.model.dropout, "label_weight": solution.model.label_weight},
+        "found": _plain(found.architecture),
+        "size": asdict(solution.size or size_of(solution.model, solution.graph)),
+        "seconds": {"search": found.seconds, "retrain": solution.seconds},
+    }
+
+
+def _counts(graph: Graph, solution: Solution) -> Meta:
+    """What meta.json says of any run, whatever the model."""
+    return {
+        "schema": SCHEMA,
+        "dataset": graph.name,
+        "nodes": graph.num_nodes,
+        "features": graph.num_features,
+        "class_names": list(graph.class_names),
+        "weights_kept": solution.weights_kept,
+        "weights_total": solution.weights_total,
+        "edges_kept": solution.edges_kept,
+        "edges_total": solution.edges_total,
+        "accuracy": {split: solution.accuracy.get(split) for split in SPLITS},
+        "scores": solution.scores,
+        "best_epoch": solution.best_epoch,
+        "versions": versions(),
+        "threads": torch.get_num_threads(),
+        "device": str(graph.device),
+        "notes": list(graph.notes),
+    }
+
+
+def _plain(fields: Architecture | Gassip) -> Meta:
+    """As JSON has it: lists for tuples."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(fields).items()}
+
+
+def versions() -> dict[str, str]:
+    return {
+        "gassip": __version__,
+        "torch": str(torch.__version__),
+        "torch_geometric": str(torch_geometric.__version__),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _graph_tensors(graph: Graph, found: Found, solution: Solution) -> dict[str, Tensor]:
+    tensors = {"edge_index": solution.graph.edge_index, "edge_keep": found.edge_keep, "edge_mask": found.edge_mask}
+    if solution.graph.edge_weight is not None:
+        tensors["edge_weight"] = solution.graph.edge_weight
+    return tensors | {f"{split}_mask": graph.mask(split) for split in SPLITS}
+
+
+def _input_tensors(graph: Graph, model: Model, source: Mapping[str, object]) -> dict[str, Tensor]:
+    """The columns of x that the net reads, the labels, and the nodes' names where a folder of CSV
+    files gave them."""
+    x = model.picked(graph.x) if isinstance(model, Net) else graph.x
+    tensors = {"y": graph.y}
+    if isinstance(x, Csr):
+        assert x.value is not None
+        tensors |= {"x_data": x.value, "x_indices": x.col, "x_indptr": x.rowptr}
+    else:
+        tensors["x"] = x
+    if source.get("kind") == "file" and (folder := Path(str(source["path"]))).is_dir():
+        names = json.dumps(read_ids(folder)).encode()
+        tensors["ids"] = torch.frombuffer(bytearray(names), dtype=torch.uint8)
+    return tensors
+
+
+def _found_tensors(found: Found) -> dict[str, Tensor]:
+    tensors = {f"weight_keep.{at}": keep for at, keep in enumerate(found.weight_keep)}
+    if found.feature_index is not None:
+        tensors["feature_index"] = found.feature_index
+    if found.teacher is not None:
+        tensors["teacher"] = found.teacher
+    tensors |= {f"first.{name}": value for name, value in found.first_weights.items()}
+    return tensors | {f"last.{name}": value for name, value in found.last_weights.items()}
+
+
+def _pack(tensors: Mapping[str, Tensor]) -> bytes:
+    # clone: safetensors refuses two names for one memory
+    return to_bytes(
+        {name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
+    )

@@ -1,0 +1,1 @@
+"""A plan in, a trained net out."""

@@ -1,0 +1,89 @@
+"""What a net learns from beyond the labels: its own passes, and a teacher (METHOD.md).
+
+    consistency    p̄_i = mean_s p_i^s,   q_i = p̄_i^(1/T) normalised,   L_con = mean_i mean_s
+                   ‖p_i^s − q_i‖²
+    distillation   L_dis = mean_{i ∉ V_L} CE(t_i, p_i)
+    alone          L = mean_s CE(y, p^s on V_L) + w_con · min(1, epoch / ramp) · L_con
+    taught         L = ρ CE(y, p on V_L) + w_dis · (1 − ρ) · L_dis,   ρ = |V_L| / N
+
+p^s are the class shares of S stochastic passes (S = 2 with consistency, else 1), q and the
+teacher's shares t are constants. Consistency with sharpening is that of GRAND (Feng et al., NeurIPS
+2020). A net that has a teacher hears of each node once (w_dis = 1): its label where it has one,
+which what a teacher says of it would only blur, else the teacher; it need not agree with itself as
+well.
+
+Shapes: N nodes, C classes.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gassip.graph.graph import Graph
+from gassip.nn.net import Model
+from gassip.nn.propagate import MaskedGraph
+from gassip.settings import Gassip
+
+Loss = Callable[[Model, Graph, MaskedGraph, int], Tensor]  # the last is the epoch, from 1
+
+
+def supervised(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
+    """Cross-entropy on the training nodes."""
+    return F.cross_entropy(model.run(graph.x, masked)[graph.train_mask], graph.y[graph.train_mask])
+
+
+def sharpened(share: Tensor, temperature: float) -> Tensor:
+    """q: each row of shares [N, C] to the power 1/T, normalised again."""
+    return torch.softmax(share.clamp_min(1e-30).log() / temperature, 1)
+
+
+def consistency(shares: Sequence[Tensor], temperature: float) -> Tensor:
+    """L_con over passes [N, C] each."""
+    with torch.no_grad():
+        target = sharpened(torch.stack(list(shares)).mean(0), temperature)
+    return torch.stack([(own - target).square().sum(1).mean() for own in shares]).mean()
+
+
+def distillation(log_share: Tensor, teacher: Tensor, nodes: Tensor) -> Tensor:
+    """L_dis of one pass over the nodes marked in `nodes`."""
+    return -(teacher[nodes] * log_share[nodes]).sum(1).mean()
+
+
+def lesson(settings: Gassip, teacher: Tensor | None = None) -> Loss:
+    """The loss that the settings name; plain cross-entropy where they name nothing."""
+    if teacher is not None and settings.distillation > 0:
+        return taught(teacher, settings.distillation)
+    return alone(settings) if settings.consistency > 0 else supervised
+
+
+def alone(settings: Gassip) -> Loss:
+    """Labels, and the agreement of two passes."""
+
+    def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
+        logs = [F.log_softmax(model.run(graph.x, masked), 1) for _ in range(2)]
+        train = graph.train_mask
+        labels = torch.stack([F.nll_loss(own[train], graph.y[train]) for own in logs]).mean()
+        agreement = consistency([own.exp() for own in logs], settings.consistency_temperature)
+        return (
+            labels + settings.consistency * min(1.0, epoch / settings.consistency_ramp) * agreement
+        )
+
+    return loss
+
+
+def taught(teacher: Tensor, weight: float) -> Loss:
+    """Labels, and what the teacher says of the other nodes."""
+
+    def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
+        log_share, train = F.log_softmax(model.run(graph.x, masked), 1), graph.train_mask
+        share = float(train.float().mean())
+        labels = share * F.nll_loss(log_share[train], graph.y[train])
+        return (
+            labels
+            if share == 1
+            else labels + weight * (1 - share) * distillation(log_share, teacher, ~train)
+        )
+
+    return loss

@@ -1,0 +1,289 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import gassip
+from gassip.bench import tuned
+from gassip.bench.records import Book
+from gassip.cli import main
+from gassip.commands.run import deal
+from gassip.errors import GassipError
+from gassip.methods import METHODS, entry
+from gassip.runs.write import open_run
+from tests.conftest import random_graph
+
+QUICK = ["--set", "epochs=4", "--set", "hidden=8", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    data = random_graph(2, nodes=60, edges=160).to_data()
+    names = ("x", "edge_index", "y", "train_mask", "val_mask", "test_mask")
+    np.savez("toy.npz", **{name: data[name].numpy() for name in names})
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_methods_lists_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["methods"]
+    assert [own["name"] for own in listed] == list(METHODS)
+    assert all(own["family"] and own["about"] and own["reference"] for own in listed)
+    assert main(["methods"]) == 0
+    assert "hand-made:\n  gcn " in capsys.readouterr().out
+
+
+def test_a_run_prints_a_summary_and_writes_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "gcn", "--data", "toy.npz", "--out", "made", *QUICK]) == 0
+    assert "weights kept" in capsys.readouterr().out
+    meta = json.loads(Path("made/meta.json").read_text())
+    assert (meta["method"], meta["settings"]["hidden"], meta["seed"]) == ("gcn", 8, 0)
+    keys = {
+        "schema",
+        "dataset",
+        "source",
+        "nodes",
+        "features",
+        "class_names",
+        "preset",
+        "metric",
+        "architecture",
+        "net",
+    }
+    keys |= {
+        "found",
+        "weights_kept",
+        "edges_kept",
+        "accuracy",
+        "scores",
+        "seconds",
+        "best_epoch",
+        "versions",
+        "files",
+    }
+    assert keys <= set(meta)
+    assert len(Path("made/history.csv").read_text().splitlines()) == 5
+    with pytest.raises(GassipError, match="a run of `gassip run gcn`"):
+        open_run("made")
+    assert main(["run", "gcn", "--data", "toy.npz", "--out", "made", *QUICK]) == 2
+    assert (
+        main(
+            [
+                "run",
+                "gat",
+                "--data",
+                "toy.npz",
+                "--out",
+                "made",
+                "--overwrite",
+                *QUICK[2:],
+                *QUICK[:2],
+            ]
+        )
+        == 0
+    )
+    assert json.loads(Path("made/meta.json").read_text())["net"] is None  # a model of its own
+
+
+def test_recorded_runs_are_skipped_and_a_batch_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "gcn", "--data", "toy.npz", "--record", *QUICK]
+    assert main([*words, "--seeds", "2"]) == 0
+    capsys.readouterr()
+    assert main([*words, "--seeds", "4", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["records"]
+    assert [own["run"]["retrain_seed"] for own in shown] == [0, 1, 2, 3]
+    assert [own["batched"] for own in shown] == [2, 2, 2, 2]  # two at first, two more now
+    assert len(Book("results").read("toy")[0]) == 4
+    assert main([*words, "--seeds", "4"]) == 0
+    assert len(Book("results").read("toy")[0]) == 4
+
+
+def test_processes_give_the_same_records(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "gcn", "--data", "toy.npz", "--seeds", "4", "--json", *QUICK]
+    assert main([*words, "--jobs", "2", "--record"]) == 0
+    apart = json.loads(capsys.readouterr().out)["records"]
+    assert main(words) == 0
+    here = json.loads(capsys.readouterr().out)["records"]
+    assert [own["accuracy"] for own in apart] == [own["accuracy"] for own in here]
+    assert [own["threads"] for own in apart] == [1] * 4
+    assert len(Book("results").read("toy")[0]) == 4
+
+
+def test_ctrl_c_ends_all_processes_and_keeps_the_book(tmp_path: Path) -> None:
+    words = [
+        "run",
+        "random-edges",
+        "--data",
+        "toy.npz",
+        "--seeds",
+        "400",
+        "--jobs",
+        "2",
+        "--record",
+        "--quiet",
+    ]
+    command = [sys.executable, "-m", "gassip", *words, "--set", "epochs=50"]
+    env = os.environ | {"PYTHONPATH": str(Path(gassip.__file__).parents[1])}
+    started = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=env,
+        preexec_fn=lambda: signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        ),  # a shell's background job ignores it
+    )
+    book, waited = tmp_path / "results" / "toy.jsonl", time.monotonic()
+    while not book.exists() and time.monotonic() - waited < 60:
+        time.sleep(0.05)
+    os.killpg(started.pid, signal.SIGINT)
+    _, said = started.communicate(timeout=30)
+    assert started.returncode == 130 and said.strip() == "gassip: error: interrupted"
+    records, damaged = Book(tmp_path / "results").read("toy")
+    assert 0 < len(records) < 400 and damaged == []
+    time.sleep(0.3)
+    assert Book(tmp_path / "results").read("toy")[0] == records  # nobody writes any more
+
+
+def test_searches_and_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "run",
+        "darts",
+        "--data",
+        "toy.npz",
+        "--searches",
+        "2",
+        "--seeds",
+        "2",
+        "--json",
+        *QUICK,
+    ]
+    assert main([*words, "--set", "retrain_epochs=3", "--set", "warmup_epochs=1"]) == 0
+    shown = json.loads(capsys.readouterr().out)["records"]
+    assert [(own["run"]["search_seed"], own["run"]["retrain_seed"]) for own in shown] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    assert main(["run", "gcn", "--data", "toy.npz", "--searches", "2", *QUICK]) == 2
+
+
+def test_deal_keeps_a_search_together() -> None:
+    from gassip.bench.records import Run
+
+    runs = [
+        Run(method="m", settings={}, dataset="d", search_seed=s, retrain_seed=r)
+        for s in (0, 1, 2)
+        for r in (0, 1)
+    ]
+    assert [[own.search_seed for own in part] for part in deal(runs, 2)] == [[0, 0, 2, 2], [1, 1]]
+    assert [len(part) for part in deal(runs[:2] + runs[:1], 2)] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gnc"], "there is no method 'gnc'"),
+        (["gcn", "--set", "hiden=3"], "did you mean hidden?"),
+        (["gcn", "--set", "hidden"], "NAME=VALUE"),
+        (["gcn", "--attack", "flood-1"], "attack is 'flood-1'"),
+        (["gcn", "--out", "a", "--seeds", "2"], "--out writes one run's folder"),
+        (["gcn", "--out", "a", "--record"], "exclude each other"),
+        (["gcn", "--device", "cuda"], "works on the cpu"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", *words, "--data", "toy.npz", "--quiet"]) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err and shown.err.count("\n") == 1 and shown.out == ""
+
+
+def test_a_failed_run_ends_in_status_1_and_a_record(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "gcn", "--data", "toy.npz", "--record", "--quiet", "--set", "layers=0"]
+    assert main(words) == 1
+    assert "failed (" in capsys.readouterr().out
+    (own,), _ = Book("results").read("toy")
+    assert own.status == "failed" and own.reason
+    assert main(words) == 1 and len(Book("results").read("toy")[0]) == 1  # not tried again
+    assert main([*words, "--retry"]) == 1 and len(Book("results").read("toy")[0]) == 2
+
+
+def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table"]) == 2
+    capsys.readouterr()
+    for method, more in (("mlp", []), ("gcn", ["--seeds", "3"]), ("gcn", ["--set", "dropout=0.1"])):
+        assert main(["run", method, "--data", "toy.npz", "--record", *QUICK, *more]) == 0
+    capsys.readouterr()
+    assert main(["table", "--format", "markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5 and len({line.count("|") for line in lines}) == 1
+    assert [line.split(" | ")[1] for line in lines[2:]] == ["gcn", "gcn", "mlp"]
+    three = [record.accuracy["test"] for record in Book("results").read("toy")[0][1:4]]
+    mean, std = 100 * np.mean(three), 100 * np.std(three, ddof=1)
+    assert (
+        f"{mean:.2f} ± {std:.2f} | 3" in lines[2]
+        and "dropout=0.5" in lines[2]
+        and "dropout=0.1" in lines[3]
+    )
+    assert main(["table", "--dataset", "toy"]) == 0
+    assert "untuned" in capsys.readouterr().out
+    assert main(["table", "--dataset", "other"]) == 2
+
+
+def test_tune_chooses_by_validation_and_run_uses_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuned, "GRID", {"hidden": (4, 8), "dropout": (0.5, 0.8)})
+    monkeypatch.setattr(tuned, "default_path", lambda: Path("tuned.json"))
+    assert (
+        main(["tune", "small-gcn", "--dataset", "debian", "--seeds", "2", "--quiet", "--json"]) == 0
+    )
+    chosen = json.loads(capsys.readouterr().out)
+    best = max(chosen["scores"], key=lambda own: own["mean"])
+    assert (
+        chosen["settings"] == best["settings"]
+        and len(chosen["scores"]) == 4
+        and chosen["seeds"] == [0, 1]
+    )
+    assert all(len(own["val"]) == 2 for own in chosen["scores"])
+    assert tuned.settings_for("debian", "small-gcn") == chosen["settings"]
+    words = ["run", "small-gcn", "--dataset", "debian", "--quiet", "--json"]
+    assert main(words) == 0
+    (own,) = json.loads(capsys.readouterr().out)["records"]
+    assert (
+        own["tuned"]
+        and {k: own["run"]["settings"][k] for k in best["settings"]} == best["settings"]
+    )
+    assert main(["tune", "gcn", "--data", "toy.npz"]) == 2
+
+
+def test_the_grid_has_only_fields_of_the_method() -> None:
+    graph = random_graph(2)
+    assert len(tuned.grid(entry("gcn").make(graph))) == 12
+    assert {name for own in tuned.grid(entry("gcn").make(graph)) for name in own} == {
+        "hidden",
+        "dropout",
+    }
+    assert tuned.best({0: [0.5, 0.7], 1: [0.6, 0.6], 2: [0.1, 0.9]}) in (0, 1)
+
+
+def test_a_damaged_table_of_settings_is_refused() -> None:
+    Path("t.json").write_text("[1]")
+    with pytest.raises(GassipError, match="write it with `gassip tune`"):
+        tuned.read(Path("t.json"))
+    assert tuned.read(Path("absent.json")) == {}

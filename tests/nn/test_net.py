@@ -1,0 +1,348 @@
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse as sp
+from torch import Tensor
+from torch.nn import functional as F
+
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
+from gassip.nn.net import Architecture, Layer, Net, drop, net_for
+from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.train.trainer import predict, train
+
+OPS = tuple(OPERATIONS)
+
+
+def layers_of(net: Net) -> list[Layer]:
+    return [layer for layer in net.layers if isinstance(layer, Layer)]
+
+
+def two_layers(op: str = "GCNConv", *, heads: int = 1, batch_norm: bool = False) -> Architecture:
+    return Architecture(ops=(op, "SAGEConv"), hidden=(4,), heads=(heads,), batch_norm=batch_norm)
+
+
+@pytest.fixture
+def graph(make_graph: Callable[..., Graph]) -> Graph:
+    return make_graph(0, weighted=True)
+
+
+def dense_x(graph: Graph) -> Tensor:
+    assert isinstance(graph.x, Tensor)
+    return graph.x
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_called_like_a_pyg_model(graph: Graph, op: str) -> None:
+    """Edges in any order and with self-loops give what the sorted graph gives."""
+    torch.manual_seed(0)
+    net = net_for(graph, two_layers(op, heads=2)).eval()
+    order = torch.randperm(graph.num_edges)
+    loops = torch.arange(3).repeat(2, 1)
+    shuffled = torch.cat([loops, graph.edge_index[:, order]], 1)
+    weight = torch.cat([torch.full((3,), 9.0), graph.weight[order]])
+    torch.testing.assert_close(net(graph.x, shuffled, weight), predict(net, graph))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_dense_and_csr_features_agree(make_graph: Callable[..., Graph], op: str) -> None:
+    graph = make_graph(1, sparse=True)
+    assert isinstance(graph.x, Csr)
+    net = net_for(graph, two_layers(op))
+    dense = torch.from_numpy(graph.x.to_scipy().toarray())
+    from_csr, from_dense = net(graph.x, graph.edge_index), net(dense, graph.edge_index)
+    torch.testing.assert_close(from_csr, from_dense)
+    by_csr = torch.autograd.grad(from_csr.square().sum(), layers_of(net)[0].weight)[0]
+    torch.testing.assert_close(
+        by_csr, torch.autograd.grad(from_dense.square().sum(), layers_of(net)[0].weight)[0]
+    )
+
+
+def test_no_edge_weight_means_ones(graph: Graph) -> None:
+    net = net_for(graph, two_layers())
+    ones = torch.ones(graph.num_edges)
+    torch.testing.assert_close(net(graph.x, graph.edge_index), net(graph.x, graph.edge_index, ones))
+
+
+def test_another_graph_is_sorted_anew(graph: Graph, make_graph: Callable[..., Graph]) -> None:
+    net, other = net_for(graph, two_layers()), make_graph(9)
+    first = net(graph.x, graph.edge_index)
+    second = net(graph.x, other.edge_index)
+    assert not torch.allclose(first, second)
+    torch.testing.assert_close(second, net(graph.x, other.edge_index.clone()))
+
+
+def test_the_same_edges_under_more_nodes(graph: Graph) -> None:
+    net, x = net_for(graph, two_layers()), dense_x(graph)
+    fewer = net(x, graph.edge_index)
+    more = net(
+        torch.cat([x, torch.ones(2, x.shape[1])]), graph.edge_index
+    )  # two more isolated nodes
+    torch.testing.assert_close(more[: len(x)], fewer)
+
+
+def test_edge_weights_can_be_learnt_outside(graph: Graph) -> None:
+    """Two steps on the same tensors: the second sees the new weights and has a graph of its own."""
+    net = net_for(graph, two_layers())
+    weight = graph.weight.clone().requires_grad_()
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        net(graph.x, graph.edge_index, weight).square().sum().backward()
+        optimizer.step()
+    expected = net(graph.x, graph.edge_index, weight.detach().clone())
+    torch.testing.assert_close(net(graph.x, graph.edge_index, weight), expected)
+
+
+def test_training_after_inference_mode(graph: Graph) -> None:
+    net = net_for(graph, two_layers("GATConv"))
+    with torch.inference_mode():
+        net(graph.x, graph.edge_index, graph.weight)
+    net(graph.x, graph.edge_index, graph.weight).sum().backward()
+    gradient = layers_of(net)[0].weight.grad
+    assert gradient is not None and gradient.isfinite().all()
+
+
+def test_layers_relu_between_by_hand(path: Graph) -> None:
+    # Linear ‖ Linear on X = I: relu(W1 + b1) W2 + b2, row by row
+    net = Net(4, 2, Architecture(ops=("Linear", "Linear"), hidden=(1,)))
+    layers_of(net)[0].weight.data = torch.tensor([[1.0], [-2.0], [3.0], [0.0]])
+    layers_of(net)[0].bias.data = torch.tensor([[1.0]])
+    layers_of(net)[1].weight.data = torch.tensor([[10.0, 1.0]])
+    layers_of(net)[1].bias.data = torch.tensor([[0.0, 5.0]])
+    # hidden: relu(2, -1, 4, 1) = (2, 0, 4, 1)
+    expected = torch.tensor([[20.0, 7.0], [0.0, 5.0], [40.0, 9.0], [10.0, 6.0]])
+    torch.testing.assert_close(net(path.x, path.edge_index), expected)
+
+
+def test_pruned_weights_stay_exactly_zero(graph: Graph) -> None:
+    torch.manual_seed(1)
+    net = net_for(graph, two_layers("ArmaConv"), dropout=0.3)
+    keeps = [torch.rand_like(layer.weight) < 0.5 for layer in layers_of(net)]
+    net.prune(keeps)
+    before = [layer.weight.detach().clone() for layer in layers_of(net)]
+    train(net, graph, epochs=5, lr=0.05, weight_decay=1e-3)
+    for layer, keep, start in zip(layers_of(net), keeps, before, strict=True):
+        assert (start[~keep] == 0).all() and (layer.weight[~keep] == 0).all()
+        assert (layer.weight[keep] != start[keep]).any()
+
+
+def test_pruned_weights_are_not_used_even_if_written(graph: Graph) -> None:
+    net = net_for(graph, two_layers())
+    net.prune([torch.zeros_like(layer.weight) for layer in layers_of(net)])
+    with torch.no_grad():
+        layers_of(net)[0].weight.fill_(3.0)
+    assert torch.equal(
+        net(graph.x, graph.edge_index), layers_of(net)[1].bias.expand(graph.num_nodes, -1)
+    )
+
+
+def test_num_weights_by_hand() -> None:
+    # GAT 5 -> 4, two heads: 20 + bias 4 + attention 2·4; batch norm 4 + 4; SAGE 4 -> 3: 2·12 + bias
+    # 3; in all 67
+    net = Net(5, 3, two_layers("GATConv", heads=2, batch_norm=True))
+    assert net.num_weights() == (67, 67)
+    first = torch.ones(5, 4)
+    first[0] = 0  # 4 go
+    second = torch.ones(4, 6)
+    second[:, 0] = 0  # 4 go
+    net.prune([first, second])
+    assert net.num_weights() == (59, 67)
+
+
+def test_architecture_reads_well() -> None:
+    architecture = Architecture(ops=("GCNConv", "Linear", "GATConv"), hidden=(8, 6))
+    assert str(architecture) == "GCNConv ‖ Linear ‖ GATConv"
+    assert architecture.widths(20, 3) == [(20, 8), (8, 6), (6, 3)]
+    assert Architecture(ops=("Linear",), hidden=()).widths(20, 3) == [(20, 3)]
+
+
+def test_glorot_start_with_gain() -> None:
+    torch.manual_seed(0)
+    layer = Layer(100, 50, OPS)
+    layer.reset(gain=2.0)
+    bound = 2 * (6 / 150) ** 0.5  # of each matrix, not of all side by side
+    assert bound * 0.99 < layer.weight.abs().max() <= bound
+    assert (layer.bias == 0).all()
+    assert [layer.columns(k) for k in range(5)] == [
+        slice(0, 50),
+        slice(50, 100),
+        slice(100, 200),
+        slice(200, 300),
+        slice(300, 350),
+    ]
+
+
+def test_batch_norm_before_every_layer_but_the_first(graph: Graph) -> None:
+    torch.manual_seed(0)
+    net = net_for(graph, two_layers("Linear", batch_norm=True))
+    assert len(net.norms) == 1
+    hidden = F.relu(dense_x(graph) @ layers_of(net)[0].weight)
+    normed = (hidden - hidden.mean(0)) / (hidden.var(0, correction=0) + 1e-5).sqrt()
+    by_hand = OPERATIONS["SAGEConv"].propagate(
+        MaskedGraph.of(graph), list((normed @ layers_of(net)[1].weight).split(3, 1)), None
+    )
+    torch.testing.assert_close(net.run(graph.x, MaskedGraph.of(graph)), by_hand)
+    running = net.norms[0].running_mean
+    assert isinstance(running, Tensor)
+    torch.testing.assert_close(running, 0.1 * hidden.mean(0).detach())  # torch's momentum
+
+
+def test_dropout_only_in_training(graph: Graph) -> None:
+    torch.manual_seed(0)
+    net = net_for(graph, two_layers(), dropout=0.5)
+    masked = MaskedGraph.of(graph)
+    assert not torch.equal(net.run(graph.x, masked), net.run(graph.x, masked))
+    net.eval()
+    assert torch.equal(net.run(graph.x, masked), net.run(graph.x, masked))
+
+
+def test_a_mean_over_hops_drops_whole_nodes_in_training(graph: Graph) -> None:
+    """With one linear layer behind it and no edges, a dropped node shows in all of its outputs at
+    once."""
+    bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool))
+    net, masked = (
+        net_for(bare, Architecture(ops=("Hops2",), hidden=()), dropout=1e-9),
+        MaskedGraph.of(bare),
+    )
+    whole = net.eval().run(bare.x, masked)
+    torch.manual_seed(0)
+    ratio = (net.train().run(bare.x, masked) / whole).detach().round(decimals=4)
+    assert set(ratio.flatten().tolist()) == {0.0, 2.0}
+    assert torch.equal(ratio, ratio[:, :1].expand_as(ratio))
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
+def test_drop_keeps_its_share_and_the_mean(p: float) -> None:
+    torch.manual_seed(0)
+    out = drop(torch.ones(400, 251), p)
+    assert isinstance(out, Tensor)
+    kept, rounded = out > 0, round(256 * p) / 256
+    assert kept.float().mean() == pytest.approx(
+        1 - p, abs=0.006
+    )  # five deviations of 100,400 draws at most: .008
+    assert out[kept].unique().tolist() == pytest.approx([1 / (1 - rounded)])
+    assert out.mean() == pytest.approx(1.0, abs=0.04)
+
+
+def test_drop_draws_entries_independently() -> None:
+    torch.manual_seed(0)
+    out = drop(torch.ones(100_000), 0.5)
+    assert isinstance(out, Tensor)
+    kept = (out > 0).float()
+    for lag in range(1, 10):  # eight draws share one random number
+        assert (kept[lag:] * kept[:-lag]).mean() == pytest.approx(0.25, abs=0.008)
+
+
+def test_drop_of_sparse_touches_stored_values_only() -> None:
+    torch.manual_seed(0)
+    x = Csr.from_scipy(sp.random_array((60, 50), density=0.2, rng=0))
+    out = drop(x, 0.5)
+    assert isinstance(out, Csr) and out.value is not None and x.value is not None
+    assert torch.equal(out.col, x.col) and torch.equal(out.rowptr, x.rowptr)
+    kept = out.value != 0
+    torch.testing.assert_close(out.value[kept], 2 * x.value[kept])
+    assert 0.4 < kept.float().mean() < 0.6
+
+
+@given(st.integers(0, 999), st.sampled_from([(1,), (3,), (5, 1), (2, 3), (7, 5)]))
+def test_drop_of_any_shape(seed: int, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(seed)
+    out = drop(torch.ones(shape), 0.25)
+    assert isinstance(out, Tensor) and out.shape == shape
+    assert set(out.flatten().tolist()) <= {0.0, torch.tensor(4 / 3).item()}
+
+
+def test_drop_zero_is_the_identity() -> None:
+    x = torch.randn(3, 2)
+    assert drop(x, 0.0) is x
+
+
+def test_drop_of_nearly_everything() -> None:
+    out = drop(torch.ones(1000), 0.999999)  # a setting below 1 is allowed
+    assert isinstance(out, Tensor) and out.isfinite().all()
+
+
+def test_gradient_of_drop_is_its_own_mask() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(50, requires_grad=True)
+    out = drop(x, 0.5)
+    assert isinstance(out, Tensor)
+    out.sum().backward()
+    assert torch.equal(x.grad, out.detach())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("op", OPS)
+def test_smoothing_before_or_after_the_weights_is_the_same(
+    graph: Graph, op: str, dropout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked, scores, grads = MaskedGraph.of(graph, lasting=True), [], []
+    for most in (0, 99):  # never, always
+        monkeypatch.setattr("gassip.nn.net.LASTING", most)
+        monkeypatch.setattr("gassip.nn.net.TRAINING", most)
+        torch.manual_seed(0)
+        net = net_for(graph, two_layers(op, batch_norm=True), dropout)
+        drops_nodes = dropout > 0 and OPERATIONS[op].node_dropout > 0
+        assert net.smooths_first(graph.x, masked) == (
+            most > 0 and OPERATIONS[op].commutes and not drops_nodes
+        )
+        scores.append(net.run(graph.x, masked))
+        scores[-1].square().sum().backward()
+        grads.append([p.grad for p in net.parameters()])
+    torch.testing.assert_close(scores[0], scores[1])
+    torch.testing.assert_close(grads[0], grads[1], atol=1e-4, rtol=1e-4)
+
+
+def test_smoothed_features_are_kept_until_they_are_written_to(graph: Graph) -> None:
+    masked, x = MaskedGraph.of(graph, lasting=True), dense_x(graph).clone()
+    once = masked.smoothed("GCNConv", x, again=True)
+    assert masked.smoothed("GCNConv", x, again=True) is once
+    assert masked.smoothed("SAGEConv", x, again=True) is not once
+    x[0] += 1
+    moved = masked.smoothed("GCNConv", x, again=True)
+    assert moved is not once and not torch.equal(moved, once)
+    other = x.clone()
+    assert masked.smoothed("GCNConv", other, again=False) is not masked.smoothed(
+        "GCNConv", other, again=False
+    )
+    with torch.inference_mode():
+        masked.smoothed("ArmaConv", x, again=True)
+    assert not masked.smoothed("ArmaConv", x, again=True).is_inference()
+    once_only = MaskedGraph.of(graph)
+    assert once_only.smoothed("GCNConv", x, again=True) is not once_only.smoothed(
+        "GCNConv", x, again=True
+    )
+
+
+def test_features_made_in_inference_mode_are_read_like_any(graph: Graph) -> None:
+    with torch.inference_mode():
+        x = dense_x(graph).clone()
+    net = net_for(graph, Architecture(ops=("GCNConv", "Linear"), hidden=(64,))).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(net(x, graph.edge_index, graph.edge_weight), predict(net, graph))
+
+
+@pytest.mark.parametrize(
+    ("lasting", "training", "most"),
+    [(True, True, 8), (True, False, 8), (False, True, 2), (False, False, 1)],
+)
+def test_features_are_smoothed_first_where_that_takes_less_time(
+    graph: Graph, lasting: bool, training: bool, most: int
+) -> None:
+    masked = MaskedGraph.of(graph, lasting=lasting)
+    for columns, pays in ((most * 4, True), (most * 4 + 1, False)):
+        net = Net(columns, 3, two_layers()).train(training)
+        assert net.smooths_first(torch.zeros(graph.num_nodes, columns), masked) is pays
+
+
+@pytest.mark.parametrize("needs", ["features", "edges"])
+def test_gradients_of_features_and_edges_are_not_lost(graph: Graph, needs: str) -> None:
+    x, weight = dense_x(graph).clone(), graph.weight.clone()
+    (x if needs == "features" else weight).requires_grad_()
+    net_for(graph, two_layers()).run(x, MaskedGraph(graph.adjacency, weight)).sum().backward()
+    grad = x.grad if needs == "features" else weight.grad
+    assert grad is not None and bool(grad.abs().sum() > 0)

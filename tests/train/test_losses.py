@@ -1,0 +1,137 @@
+from dataclasses import replace
+from math import log
+
+import torch
+from torch import Tensor, nn
+
+from gassip.graph.csr import Csr
+from gassip.graph.graph import Graph
+from gassip.nn.net import Architecture, Model, net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.settings import Gassip
+from gassip.train.losses import consistency, distillation, lesson, sharpened, supervised
+from tests.conftest import random_graph
+
+
+class Fixed(Model):
+    """The same class scores in every pass, as parameters."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.logits = nn.Parameter(logits)
+
+    def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        return self.logits
+
+
+def test_sharpening_by_hand() -> None:
+    # squares of .8 and .2 are .64 and .04: .64 / .68
+    share = torch.tensor([[0.8, 0.2]])
+    torch.testing.assert_close(sharpened(share, 0.5), torch.tensor([[0.64 / 0.68, 0.04 / 0.68]]))
+    torch.testing.assert_close(sharpened(share, 1.0), share)
+    assert torch.isfinite(sharpened(torch.tensor([[1.0, 0.0]]), 0.5)).all()
+
+
+def test_consistency_by_hand() -> None:
+    # the mean of (1, 0) and (.6, .4) is (.8, .2), at T = 1 the target: (.2² + .2²) for both passes
+    shares = [torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.4]])]
+    assert abs(float(consistency(shares, 1.0)) - 0.08) < 1e-6
+    assert float(consistency([torch.tensor([[0.5, 0.5]])] * 2, 0.5)) == 0.0
+
+
+def test_consistency_pulls_a_pass_towards_the_target_and_not_the_target_towards_it() -> None:
+    first, second = (
+        torch.tensor([[0.9, 0.1]], requires_grad=True),
+        torch.tensor([[0.5, 0.5]], requires_grad=True),
+    )
+    consistency([first, second], 1.0).backward()
+    # target (.7, .3) is a constant: the gradient of ½ ‖p − q‖² is p − q
+    torch.testing.assert_close(first.grad, torch.tensor([[0.2, -0.2]]))
+    torch.testing.assert_close(second.grad, torch.tensor([[-0.2, 0.2]]))
+
+
+def test_distillation_by_hand() -> None:
+    log_share = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
+    teacher = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
+    nodes = torch.tensor([False, True])
+    assert (
+        abs(float(distillation(log_share, teacher, nodes)) + 0.5 * (log(0.25) + log(0.75))) < 1e-6
+    )
+
+
+def test_without_more_to_learn_from_it_is_plain_cross_entropy() -> None:
+    teacher = torch.ones(3, 2) / 2
+    assert lesson(Gassip()) is supervised
+    assert lesson(Gassip(distillation=0.0), teacher) is supervised
+    assert lesson(Gassip(distillation=1.0), None) is supervised
+    assert lesson(Gassip(distillation=1.0), teacher) is not supervised
+    assert lesson(Gassip(consistency=1.0)) is not supervised
+
+
+def loss_of(
+    settings: Gassip, graph: Graph, logits: Tensor, teacher: Tensor | None, epoch: int
+) -> float:
+    return float(
+        lesson(settings, teacher)(Fixed(logits), graph, MaskedGraph.of(graph), epoch).detach()
+    )
+
+
+def test_the_parts_add_up_under_their_weights() -> None:
+    graph, generator = random_graph(2), torch.Generator().manual_seed(0)
+    logits = torch.randn(graph.num_nodes, graph.num_classes, generator=generator)
+    teacher = torch.softmax(torch.randn(logits.shape, generator=generator), 1)
+    plain = loss_of(Gassip(), graph, logits, None, 1)
+    taught = float(distillation(torch.log_softmax(logits, 1), teacher, ~graph.train_mask))
+    agreed = float(consistency([torch.softmax(logits, 1)] * 2, 0.5))
+    known = float(graph.train_mask.float().mean())
+    alone = Gassip(consistency=2.0, consistency_ramp=50)
+    assert abs(loss_of(alone, graph, logits, None, 25) - (plain + 0.5 * 2 * agreed)) < 1e-5
+    assert abs(loss_of(alone, graph, logits, None, 500) - (plain + 2 * agreed)) < 1e-5
+    both = replace(alone, distillation=3.0)
+    assert (
+        abs(loss_of(both, graph, logits, teacher, 25) - (known * plain + 3 * (1 - known) * taught))
+        < 1e-5
+    )
+
+
+def test_a_taught_net_hears_of_each_node_once() -> None:
+    graph = random_graph(2)
+    logits = torch.randn(
+        graph.num_nodes, graph.num_classes, generator=torch.Generator().manual_seed(0)
+    )
+    teacher = torch.full_like(logits, 1 / graph.num_classes)
+    targets = torch.where(
+        graph.train_mask[:, None], torch.eye(graph.num_classes)[graph.y.clamp_min(0)], teacher
+    )
+    expected = float(torch.nn.functional.cross_entropy(logits, targets))  # the mean over all nodes
+    assert abs(loss_of(Gassip(distillation=1.0), graph, logits, teacher, 1) - expected) < 1e-5
+
+
+def test_what_a_teacher_says_of_labelled_nodes_changes_nothing() -> None:
+    graph = random_graph(2)
+    logits = torch.randn(
+        graph.num_nodes, graph.num_classes, generator=torch.Generator().manual_seed(0)
+    )
+    teacher = torch.full_like(logits, 1 / graph.num_classes)
+    other = teacher.clone()
+    other[graph.train_mask] = 0.0
+    settings = Gassip(distillation=1.0)
+    assert loss_of(settings, graph, logits, teacher, 1) == loss_of(
+        settings, graph, logits, other, 1
+    )
+    everything = replace(graph, train_mask=torch.ones_like(graph.train_mask))
+    assert loss_of(settings, everything, logits, teacher, 1) == loss_of(
+        Gassip(), everything, logits, None, 1
+    )
+
+
+def test_two_passes_differ_by_dropout_alone() -> None:
+    graph = random_graph(3)
+    architecture = Architecture(ops=("GCNConv", "GCNConv"), hidden=(8,))
+    for dropout, equal in ((0.0, True), (0.5, False)):
+        net = net_for(graph, architecture, dropout).train()
+        masked, runs = MaskedGraph.of(graph), []
+        torch.manual_seed(0)
+        for _ in range(2):
+            runs.append(net.run(graph.x, masked))
+        assert torch.equal(*runs) == equal
