@@ -25,7 +25,7 @@ from gassip.budget.candidates import retrain_best, search_within
 from gassip.budget.fit import Budget
 from gassip.graph.graph import Graph
 from gassip.settings import preset
-from gassip.train.trainer import Found, Solution
+from gassip.train.plan import Plan, Solution
 
 FILE = Path(__file__).parent / "golden.json"
 SHORT: dict[str, Any] = {"hidden": 8, "epochs": 6, "warmup_epochs": 3, "retrain_epochs": 12}
@@ -100,7 +100,7 @@ OWN: dict[str, dict[str, Any]] = {
 }
 
 
-def solve(name: str, graph: str, budget: str) -> tuple[Graph, Found, Solution]:
+def solve(name: str, graph: str, budget: str) -> tuple[Graph, Plan, Solution]:
     given = Budget(**BUDGETS[budget])
     own = GRAPHS[graph]()
     settings = preset(name, own, SHORT | BEST | OWN[graph] if name == "best" else SHORT)
@@ -118,7 +118,7 @@ def digest(value: Tensor | None) -> str:
     ]
 
 
-def bits(found: Found, solution: Solution) -> dict[str, str]:
+def bits(found: Plan, solution: Solution) -> dict[str, str]:
     named: dict[str, Tensor | None] = {"edge_keep": found.edge_keep, "edge_mask": found.edge_mask}
     named |= {"feature_index": found.feature_index, "teacher": found.teacher}
     named |= {f"weight_keep.{l}": keep for l, keep in enumerate(found.weight_keep)}

@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gassip.best.pipeline import search as search
     from gassip.budget.fit import Budget as Budget
     from gassip.budget.fit import fit_budget as fit_budget
     from gassip.errors import GassipError as GassipError
@@ -13,27 +14,26 @@ if TYPE_CHECKING:
     from gassip.graph.datasets import read as read
     from gassip.graph.graph import Graph as Graph
     from gassip.nn.net import Net as Net
-    from gassip.paper.loop import search as search
     from gassip.runs.write import open_run as open_run
     from gassip.runs.write import save as save
-    from gassip.settings import Gassip as Gassip
+    from gassip.settings import Settings as Settings
     from gassip.settings import preset as preset
+    from gassip.train.plan import Plan as Plan
+    from gassip.train.plan import Solution as Solution
     from gassip.train.shrink import shrink as shrink
-    from gassip.train.trainer import Found as Found
-    from gassip.train.trainer import Solution as Solution
     from gassip.train.trainer import retrain as retrain
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Budget": "budget.fit",
-    "Found": "train.trainer",
-    "Gassip": "settings",
+    "Plan": "train.plan",
+    "Settings": "settings",
     "GassipClassifier": "estimator",
     "GassipError": "errors",
     "Graph": "graph.graph",
     "Net": "nn.net",
-    "Solution": "train.trainer",
+    "Solution": "train.plan",
     "fit_budget": "budget.fit",
     "load": "graph.datasets",
     "open_run": "runs.write",
@@ -41,7 +41,7 @@ _HOME = {
     "read": "graph.datasets",
     "retrain": "train.trainer",
     "save": "runs.write",
-    "search": "paper.loop",
+    "search": "best.pipeline",
     "shrink": "train.shrink",
 }
 

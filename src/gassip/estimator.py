@@ -16,28 +16,28 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch_geometric.data import Data
 
+from gassip.best.pipeline import search
 from gassip.budget.candidates import retrain_best, search_within
 from gassip.budget.fit import Budget, check_possible
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph, to_numpy
 from gassip.metrics import METRICS, Metric
 from gassip.metrics import score as metric_score
-from gassip.paper.loop import search
 from gassip.runs.write import inputs_fingerprint
-from gassip.settings import Gassip, preset
-from gassip.train.trainer import oriented, retrain
+from gassip.settings import Settings, preset
 from gassip.train.trainer import predict as class_scores
+from gassip.train.trainer import retrain
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
-    """Search, then retrain. `settings` is a Gassip, or a mapping of the fields that differ from the
+    """Search, then retrain. `settings` is a Settings, or a mapping of the fields that differ from the
     preset.
 
     `budget` is a Budget, or a mapping of its fields such as {"max_params": "25%"}: the net is then
     physically cut to it, and `fit` raises GassipError with the least that can be had where it
     cannot be kept.
 
-    After `fit`: `found_` (what the search found), `solution_` (the trained net and the sparser
+    After `fit`: `plan_` (what the search found), `solution_` (the trained net and the sparser
     graph), `model_` (the net, a plain module), `graph_` (the input), `classes_`, `n_features_in_`.
     """
 
@@ -47,7 +47,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         seed: int = 0,
         metric: Metric = "accuracy",
         device: str = "cpu",
-        settings: Gassip | Mapping[str, Any] | None = None,
+        settings: Settings | Mapping[str, Any] | None = None,
         budget: Budget | Mapping[str, Any] | None = None,
     ) -> None:
         self.preset = preset
@@ -69,18 +69,18 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         graph = on_device(plain, self.device)
         settings = (
             self.settings
-            if isinstance(self.settings, Gassip)
+            if isinstance(self.settings, Settings)
             else preset(self.preset, graph, self.settings)
         )
         if budget := self._budget():
             check_possible(graph, settings, budget)
             founds = search_within(graph, settings, budget, seed=self.seed, metric=self.metric)
-            self.found_, self.solution_ = retrain_best(
+            self.plan_, self.solution_ = retrain_best(
                 graph, founds, budget, seed=self.seed, metric=self.metric
             )
         else:
-            self.found_ = search(graph, settings, seed=self.seed, metric=self.metric)
-            self.solution_ = retrain(graph, self.found_, seed=self.seed, metric=self.metric)
+            self.plan_ = search(graph, settings, seed=self.seed, metric=self.metric)
+            self.solution_ = retrain(graph, self.plan_, seed=self.seed, metric=self.metric)
         self.graph_ = graph
         self.model_ = self.solution_.model
         # a Graph's y counts its classes from 0, a Data's y may hold any numbers
@@ -145,9 +145,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             raise GassipError(
                 f"x has {graph.num_features} features; the classifier was fitted on {self.n_features_in_}"
             )
-        graph = oriented(graph, self.found_.settings)
+        graph = self.plan_.on(graph, all_edges=True)
         if inputs_fingerprint(graph) == inputs_fingerprint(
-            oriented(self.graph_, self.found_.settings)
+            self.plan_.on(self.graph_, all_edges=True)
         ):
             return self.solution_.graph
         unknown = torch.zeros_like(graph.train_mask)  # labels of another graph correct nothing

@@ -30,15 +30,25 @@ def graph(make_graph: Callable[..., Graph]) -> Graph:
     return make_graph(nodes=60, edges=200, features=40, sparse=True)
 
 
-def checkpoint(folder: Path, graph: Graph, settings: Gassip = SMALL, seed: int = 5, every: int = 3) -> FolderCheckpoint:
-    return FolderCheckpoint(folder, graph=graph, settings=settings, seed=seed, metric="accuracy", every=every)
+def checkpoint(
+    folder: Path, graph: Graph, settings: Gassip = SMALL, seed: int = 5, every: int = 3
+) -> FolderCheckpoint:
+    return FolderCheckpoint(
+        folder, graph=graph, settings=settings, seed=seed, metric="accuracy", every=every
+    )
 
 
 def same(one: Found, other: Found) -> None:
-    timeless = [[{k: v for k, v in row.items() if k != "seconds"} for row in found.history] for found in (one, other)]
+    timeless = [
+        [{k: v for k, v in row.items() if k != "seconds"} for row in found.history]
+        for found in (one, other)
+    ]
     assert timeless[0] == timeless[1]
     assert torch.equal(one.edge_mask, other.edge_mask)
-    for weights, others in ((one.last_weights, other.last_weights), (one.first_weights, other.first_weights)):
+    for weights, others in (
+        (one.last_weights, other.last_weights),
+        (one.first_weights, other.first_weights),
+    ):
         assert all(torch.equal(value, others[name]) for name, value in weights.items())
     assert all(torch.equal(a, b) for a, b in zip(one.weight_keep, other.weight_keep, strict=True))
 
@@ -48,7 +58,9 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("epoch", range(1, 8))
-def test_a_search_stopped_at_any_epoch_goes_on_to_the_same_bits(graph: Graph, tmp_path: Path, epoch: int) -> None:
+def test_a_search_stopped_at_any_epoch_goes_on_to_the_same_bits(
+    graph: Graph, tmp_path: Path, epoch: int
+) -> None:
     def stop(row: dict[str, float | str]) -> None:
         if row["epoch"] == epoch:
             raise Stop
@@ -80,7 +92,9 @@ def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
 
     monkeypatch.setattr(teacher, "train", counted)
     whole = search(graph, settings, seed=5)
-    nets = [row for row in whole.history if row["epoch"] > 7 and row["architecture"] != "directions"]  # type: ignore[operator]
+    nets = [
+        row for row in whole.history if row["epoch"] > 7 and row["architecture"] != "directions"
+    ]  # type: ignore[operator]
     assert len(trained) == len(nets) > 8
     seconds = {}
     for done, last in enumerate(nets, 1):
@@ -92,13 +106,21 @@ def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
                 raise Stop
 
         with pytest.raises(Stop):
-            search(graph, settings, seed=5, on_epoch=stop, checkpoint=checkpoint(tmp_path, graph, settings))
+            search(
+                graph,
+                settings,
+                seed=5,
+                on_epoch=stop,
+                checkpoint=checkpoint(tmp_path, graph, settings),
+            )
         assert len(trained) == 1, f"net {done} alone is new"
     trained.clear()
     resumed = search(graph, settings, seed=5, checkpoint=checkpoint(tmp_path, graph, settings))
     assert not trained
     same(resumed, whole)
-    assert {row["epoch"]: row["seconds"] for row in resumed.history if row["epoch"] in seconds} == seconds
+    assert {
+        row["epoch"]: row["seconds"] for row in resumed.history if row["epoch"] in seconds
+    } == seconds
     with pytest.raises(GassipError, match=r"net-\d+.safetensors was written with seed = 5, not 6"):
         checkpoint(tmp_path, graph, settings, seed=6).recall(int(nets[0]["epoch"]))
     discard(tmp_path)
@@ -120,7 +142,9 @@ def test_the_state_is_gathered_only_when_it_is_written(graph: Graph, tmp_path: P
 
 
 def test_what_is_not_a_number_comes_back_as_such(graph: Graph, tmp_path: Path) -> None:
-    checkpoint(tmp_path, graph, every=1).save(lambda: {"a": torch.ones(1)}, [{"epoch": 1, "val_score": float("nan")}])
+    checkpoint(tmp_path, graph, every=1).save(
+        lambda: {"a": torch.ones(1)}, [{"epoch": 1, "val_score": float("nan")}]
+    )
     _, history, _ = read(tmp_path / FILE)
     assert np.isnan(float(history[0]["val_score"])) and history[0]["epoch"] == 1
 
@@ -169,20 +193,41 @@ def test_discard_takes_only_what_is_ours(written: Path) -> None:
     assert [path.name for path in written.parent.iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize(("preset", "line"), [("paper", "search 40/200"), ("best", "search 46/233")])
+@pytest.mark.parametrize(
+    ("preset", "line"), [("paper", "search 40/200"), ("best", "search 46/233")]
+)
 def test_sigkill_and_resume_give_the_bits_of_an_unbroken_run(
     graph: Graph, tmp_path: Path, preset: str, line: str
 ) -> None:
     """A process of its own, killed from outside at whatever epoch it has come to."""
     dense = graph.to_data()
-    np.savez(tmp_path / "graph.npz", x=dense.x.numpy(), edge_index=dense.edge_index.numpy(), y=dense.y.numpy())
-    common = ["search", "--data", str(tmp_path / "graph.npz"), "--epochs", "200", "--hidden", "8", "--threads", "1"]
+    np.savez(
+        tmp_path / "graph.npz",
+        x=dense.x.numpy(),
+        edge_index=dense.edge_index.numpy(),
+        y=dense.y.numpy(),
+    )
+    common = [
+        "search",
+        "--data",
+        str(tmp_path / "graph.npz"),
+        "--epochs",
+        "200",
+        "--hidden",
+        "8",
+        "--threads",
+        "1",
+    ]
     common += ["--retrain-epochs", "5", "--checkpoint-every", "7", "--json", "--preset", preset]
     broken, unbroken = tmp_path / "broken", tmp_path / "unbroken"
     command = [sys.executable, "-m", "gassip", *common, "--out", str(broken)]
     source = str(Path(__file__).parents[2] / "src")
     with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": source}
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": source},
     ) as process:
         assert process.stderr is not None and process.stderr.readline().startswith(line)
         process.send_signal(signal.SIGKILL)

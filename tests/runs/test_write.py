@@ -24,7 +24,14 @@ from gassip.deploy.runtime import load
 from gassip.paper.loop import search
 from gassip.settings import Gassip, preset
 
-SMALL = Gassip(hidden=8, epochs=6, warmup_epochs=2, retrain_epochs=4, edge_rule="budget", retrain_start="rewind")
+SMALL = Gassip(
+    hidden=8,
+    epochs=6,
+    warmup_epochs=2,
+    retrain_epochs=4,
+    edge_rule="budget",
+    retrain_start="rewind",
+)
 Solved = tuple[Graph, Found, Solution]
 
 
@@ -50,7 +57,9 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 def reseal(folder: Path, **changes: object) -> None:
     """Change meta.json as someone would who knows how its checksums are made."""
     meta = json.loads((folder / "meta.json").read_text()) | changes
-    meta["files"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in artefact.FILES}
+    meta["files"] = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in artefact.FILES
+    }
     meta["sha256"] = store.digest(meta)
     (folder / "meta.json").write_text(json.dumps(meta))
 
@@ -75,13 +84,17 @@ def test_found_comes_back_whole(solved: Solved, folder: Path) -> None:
     _, found, _ = solved
     opened = open_run(folder).found
     assert opened.settings == found.settings and opened.architecture == found.architecture
-    assert torch.equal(opened.edge_keep, found.edge_keep) and torch.equal(opened.edge_mask, found.edge_mask)
+    assert torch.equal(opened.edge_keep, found.edge_keep) and torch.equal(
+        opened.edge_mask, found.edge_mask
+    )
     assert opened.history == found.history and opened.seconds == found.seconds
 
 
 def test_meta_holds_what_is_promised(solved: Solved, folder: Path) -> None:
     graph, found, solution = solved
-    meta = json.loads((folder / "meta.json").read_text(), parse_constant=lambda text: pytest.fail(text))
+    meta = json.loads(
+        (folder / "meta.json").read_text(), parse_constant=lambda text: pytest.fail(text)
+    )
     assert meta["schema"] == 1 and meta["preset"] == "paper" and meta["seed"] == 3
     assert meta["architecture"] == list(found.architecture.ops)
     assert meta["edges_kept"] == int(found.edge_keep.sum()) < meta["edges_total"] == graph.num_edges
@@ -92,7 +105,11 @@ def test_meta_holds_what_is_promised(solved: Solved, folder: Path) -> None:
 
 def test_a_split_without_nodes_is_null(make_graph: Callable[..., Graph], tmp_path: Path) -> None:
     whole = make_graph(nodes=30, edges=60)
-    masks = (whole.train_mask.numpy(), whole.val_mask.numpy(), torch.zeros(30, dtype=torch.bool).numpy())
+    masks = (
+        whole.train_mask.numpy(),
+        whole.val_mask.numpy(),
+        torch.zeros(30, dtype=torch.bool).numpy(),
+    )
     graph = Graph.build(whole.x, whole.edge_index, whole.y, masks=masks)
     found = search(graph, SMALL)
     meta = save(tmp_path / "run", graph, found, retrain(graph, found))
@@ -103,7 +120,10 @@ def test_a_split_without_nodes_is_null(make_graph: Callable[..., Graph], tmp_pat
 def test_history_has_one_row_per_epoch(folder: Path) -> None:
     with (folder / "history.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["phase"], row["epoch"]) for row in rows[-2:]] == [("search", "6"), ("retrain", "1")]
+    assert [(row["phase"], row["epoch"]) for row in rows[-2:]] == [
+        ("search", "6"),
+        ("retrain", "1"),
+    ]
     assert len(rows) == 7 and rows[0]["val_loss"] == "" and list(rows[0])[-1] == "seconds"
 
 
@@ -137,7 +157,9 @@ def refused(folder: Path, match: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", '{"schema": NaN}', "[" * 100_000, "\x00", '{"schema": 99}'])
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"schema": NaN}', "[" * 100_000, "\x00", '{"schema": 99}']
+)
 def test_a_foreign_meta_is_refused(folder: Path, text: str) -> None:
     (folder / "meta.json").write_text(text)
     refused(folder, "meta.json")
@@ -161,7 +183,9 @@ def test_a_foreign_meta_is_refused(folder: Path, text: str) -> None:
         {"seconds": {}},
     ],
 )
-def test_a_hostile_meta_is_refused_though_its_checksums_fit(folder: Path, changes: dict[str, object]) -> None:
+def test_a_hostile_meta_is_refused_though_its_checksums_fit(
+    folder: Path, changes: dict[str, object]
+) -> None:
     reseal(folder, **changes)
     refused(folder, "json|safetensors")
 
@@ -195,7 +219,9 @@ def test_a_mask_that_does_not_fit_its_weights_is_refused(folder: Path, part: str
     refused(folder, "model.safetensors")
 
 
-def test_a_teacher_comes_back_and_one_of_another_shape_is_refused(solved: Solved, folder: Path) -> None:
+def test_a_teacher_comes_back_and_one_of_another_shape_is_refused(
+    solved: Solved, folder: Path
+) -> None:
     graph, found, solution = solved
     teacher = torch.softmax(predict(solution.model, solution.graph), 1)
     save(folder, graph, replace(found, teacher=teacher), solution, overwrite=True)
@@ -213,7 +239,9 @@ def test_a_pickle_under_a_tensor_files_name_is_refused(folder: Path) -> None:
     refused(folder, "model.safetensors")
 
 
-def test_a_folder_that_exists_stays_unless_it_is_a_run_to_overwrite(solved: Solved, folder: Path) -> None:
+def test_a_folder_that_exists_stays_unless_it_is_a_run_to_overwrite(
+    solved: Solved, folder: Path
+) -> None:
     with pytest.raises(GassipError, match="--overwrite"):
         save(folder, *solved)
     other = folder.with_name("letters")
@@ -237,7 +265,9 @@ def files_of_at_most(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_write_that_fails_leaves_nothing_new_and_the_old_run(solved: Solved, folder: Path) -> None:
+def test_a_write_that_fails_leaves_nothing_new_and_the_old_run(
+    solved: Solved, folder: Path
+) -> None:
     before = {path: path.read_bytes() for path in folder.iterdir()}
     for target, overwrite in ((folder, True), (folder.with_name("second"), False)):
         with files_of_at_most(2000), pytest.raises(GassipError, match=r"cannot write .*too large"):
@@ -248,7 +278,9 @@ def test_a_write_that_fails_leaves_nothing_new_and_the_old_run(solved: Solved, f
 
 def test_a_run_that_reads_edges_both_ways_says_so_to_every_reader(tmp_path: Path) -> None:
     graph = random_graph(4, nodes=40, edges=90, undirected=False)
-    settings = preset("paper", graph, {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 3, "direction": "both"})
+    settings = preset(
+        "paper", graph, {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 3, "direction": "both"}
+    )
     own = search(graph, settings, seed=0)
     solution = retrain(graph, own, seed=0)
     meta = save(tmp_path / "run", graph, own, solution)
@@ -257,7 +289,9 @@ def test_a_run_that_reads_edges_both_ways_says_so_to_every_reader(tmp_path: Path
     run = open_run(tmp_path / "run")
     assert retrain(graph, run.found, seed=0).scores == solution.scores
     light = load(tmp_path / "run")
-    np.testing.assert_allclose(light.predict_proba(), predict(solution.model, solution.graph).softmax(1), atol=1e-5)
+    np.testing.assert_allclose(
+        light.predict_proba(), predict(solution.model, solution.graph).softmax(1), atol=1e-5
+    )
     other = random_graph(5, nodes=30, edges=50, undirected=False)
     expected = predict(solution.model, other.both_ways).softmax(1)
     assert isinstance(other.x, torch.Tensor)
@@ -267,11 +301,16 @@ def test_a_run_that_reads_edges_both_ways_says_so_to_every_reader(tmp_path: Path
 
 def test_the_run_of_a_method_that_reads_edges_both_ways_says_so(tmp_path: Path) -> None:
     graph = random_graph(4, nodes=40, edges=90, undirected=False)
-    settings = preset("paper", graph, {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 3, "direction": "both"})
+    settings = preset(
+        "paper", graph, {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 3, "direction": "both"}
+    )
     solution = retrain(graph, search(graph, settings, seed=0), seed=0)
     about = {"method": "gassip", "settings": {}, "seconds": {"search": 0.0, "retrain": 0.0}}
     meta = save_method(tmp_path / "both", graph, solution, **about)  # type: ignore[arg-type]
-    assert meta["source"]["undirected"] and meta["source"]["fingerprint"] == graph.both_ways.fingerprint
+    assert (
+        meta["source"]["undirected"]
+        and meta["source"]["fingerprint"] == graph.both_ways.fingerprint
+    )
     plain = retrain(graph, search(graph, replace(settings, direction="given"), seed=0), seed=0)
     assert "undirected" not in save_method(tmp_path / "given", graph, plain, **about)["source"]  # type: ignore[arg-type]
 

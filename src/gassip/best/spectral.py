@@ -31,7 +31,7 @@ DECAYS = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)  # λ, until the likel
 STEPS_OF_FIT = 50  # each from where the one before ended
 
 
-def spectral_share(graph: Graph) -> Tensor:
+def spectral_probs(graph: Graph) -> Tensor:
     """p [N, C]."""
     return best_fit(leading(graph), graph).to(graph.device)
 
@@ -96,7 +96,7 @@ def best_fit(directions: Tensor, graph: Graph) -> Tensor:
     """p [N, C] under the λ that makes the validation nodes likeliest."""
     y, train, val = graph.y.cpu(), graph.train_mask.cpu(), graph.val_mask.cpu()
     weight = directions.new_zeros((directions.shape[1] + 1, graph.num_classes))  # the last row is b
-    best, best_share = (
+    best, best_probs = (
         -torch.inf,
         directions.new_full((directions.shape[0], graph.num_classes), 1 / graph.num_classes),
     )
@@ -106,8 +106,8 @@ def best_fit(directions: Tensor, graph: Graph) -> Tensor:
         value = float(log_likelihood(share[val], y[val]).mean())
         if value <= best:
             break
-        best, best_share = value, share
-    return best_share.float()
+        best, best_probs = value, share
+    return best_probs.float()
 
 
 def fit(inputs: Tensor, y: Tensor, start: Tensor, decay: float) -> Tensor:

@@ -1,287 +1,168 @@
-"""The final net of the preset `best`: which architecture, which edges, how wide (METHOD.md).
+"""The student: the final net, as small as asked, trained on the teacher's soft labels.
 
-    width     the largest with at most `size_share` of the weights of a GCN with 64 hidden units
-    weights   where its teacher is ahead of that net by more than MARGIN, and than chance: a net
-              `spare` times as
-              large, pruned to as many weights while it trains; where it is still LARGER_MARGIN
-              behind, to more, step by step; the architectures compete anew
-    features  a share `feature_share`, those whose rows ‖W_i‖ of layer 1 weigh most in the teachers
-    edges     the lowest of a ranking go, but never a node's last one; rankings compete on
-              validation:
-              curriculum   M_G of the search
-              agreement    Σ_c t_ic t_jc of the teacher
-              hubs         1/d_i + 1/d_j
-              support      agreement · hubs: what goes are edges across classes, at nodes with many
-                           others
-              similarity   cos(x_i, x_j)
-              random       the control
-    labels    those of training nodes count beside it where validation nodes are likelier so
-              (labels.py)
+    width      the largest with at most `size_share` of a GCN-64's weights
+    features   a share `feature_share`, those with the largest rows ‖W_i‖ of layer 1 in the teachers
 
-Every choice is made by training the net that would result, taught by the teacher, and validating
-it; what comes first stays unless another is better by more than chance.
+Architecture, edges and pruning are chosen by training the net that would result and validating it;
+what comes first stays unless another is better beyond chance.
 
-Shapes: N nodes, E directed edges, P undirected ones, C classes.
+Shapes: N nodes, E directed edges, D features.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gassip.best.calibration import LEAST, gains, log_likelihood
-from gassip.best.teacher import (
-    Attempt,
-    Contest,
-    Lesson,
-    agreed,
-    beats,
-    beyond_chance,
-    mean_share,
-    right,
-    winner,
-)
+from gassip.best.decisions import Decided, among, numbered
+from gassip.best.edge_ranking import Known, cuts
+from gassip.best.ensemble import Teacher
+from gassip.best.rules import gcn_weights
+from gassip.best.trials import Trial, Trials, winner
 from gassip.graph.graph import Graph
-from gassip.graph.similarity import cosine
-from gassip.graph.undirected import keep_highest, num_neighbours
 from gassip.nn.net import Architecture, net_for
 from gassip.paper.masks import highest
-from gassip.settings import Gassip, gcn_weights
+from gassip.settings import Settings
+from gassip.settings.best import Student
+from gassip.settings.training import Recipe
 from gassip.train.gradual_pruning import besides
-from gassip.train.label_propagation import weight_of_labels
-from gassip.train.trainer import Found
 
 WIDEST = 1024
-# of the validation score: a net so close to its teacher need not be pruned from a larger one
-MARGIN = 0.01
-LARGER_MARGIN = 0.02  # and one so close need not have more weights
-FASTER, DECAY = 2, 2e-4  # where a net is pruned: times the rate, and the weight decay
 
 
-def graduate(contest: Contest, lesson: Lesson, base: Found) -> Found:
-    """Choose architecture, edges and size of the final net; `base` is what the search found."""
-    graph, settings = contest.graph, lesson.settings
-    keeps = cuts(graph, settings, lesson.share, base.edge_mask[contest.kept], contest.seed)
-    graphs = {name: graph.keep(keep) for name, keep in keeps.items()}
-    index = best_features(lesson.feature_weight, settings, contest.seed)
-    given = tuple(settings.final_ops.split("+"))
-    students = [given] if settings.final_ops else [own.ops for own in lesson.students]
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Classroom:
+    """What every student has in common."""
 
-    def attempt(
-        stage: str, ops: tuple[str, ...], edges: str, share: float, spare: int = 1
-    ) -> Attempt:
-        own = (
-            pruning_to(int(share * gcn_weights(graph.num_features, graph.num_classes)), settings)
-            if spare > 1
-            else settings
-        )
-        return contest.attempt(
+    trials: Trials
+    graph: Graph
+    teacher: Teacher
+    recipe: Recipe
+    heads: int
+    cuts: dict[str, Tensor]  # by name, which edges of `graph` are kept, [E] bool
+    graphs: dict[str, Graph]  # the same as graphs
+    features: Tensor | None  # [kept] columns of x that a student reads; None: all
+
+    def train(
+        self, stage: str, ops: tuple[str, ...], cut: str, share: float, recipe: Recipe
+    ) -> Trial:
+        """The widest net of these operations within `share`, taught on the graph so cut."""
+        return self.trials.train(
             stage,
-            widest(graph, ops, own, share * spare, index),
-            own,
-            epochs=own.retrain_epochs,
-            graph=graphs[edges],
-            teacher=lesson.share,
-            feature_index=index,
+            widest(self.graph, ops, recipe, self.heads, share, self.features),
+            recipe,
+            self.graphs[cut],
+            teacher=self.teacher.probs,
+            feature_index=self.features,
         )
 
-    share, edges = settings.size_share, next(iter(keeps))
-    own = winner([attempt("student", ops, edges, share) for ops in students])
-    for name in list(keeps)[1:]:
-        rival = attempt(f"edges {name}", own.architecture.ops, name, share)
-        if beats(rival, own):
-            own, edges = rival, name
-    for size in sizes(settings):
-        margin = MARGIN if size == settings.size_share else LARGER_MARGIN
-        if not far_behind(own.right, right(lesson.share, graph), margin):
-            break
-        rivals = [
-            attempt(f"size {size:g}", ops, edges, size, settings.spare)
-            for ops in prunable(students, settings)
-        ]
-        own = winner(
-            [own, max(rivals, key=lambda rival: rival.value)]
-        )  # none of them is known to be good
-    contest.keep(keeps[edges])
-    found = taken(base, own, contest.kept, lesson.share)
-    return hearing_labels(contest, lesson, found, own) if settings.hear_labels else found
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The student so far: its net, and the name of the cut whose edges it reads."""
+
+    trial: Trial
+    cut: str
 
 
-def hearing_labels(contest: Contest, lesson: Lesson, found: Found, own: Attempt) -> Found:
-    """The final net trained beside training labels, by teachers that hear them too, where that is
-    likelier."""
-    graph = contest.graph
-    weight = weight_of_labels(own.share.clamp_min(LEAST).log(), graph)
-    if weight == 0:
-        return found
-    again = [
-        contest.attempt(
-            "teacher beside labels",
-            teacher.architecture,
-            replace(teacher.settings, label_weight=weight),
-            epochs=teacher.settings.retrain_epochs,
-        )
-        for teacher in lesson.teachers
-    ]
-    settings, share = (
-        replace(found.settings, label_weight=weight),
-        agreed([mean_share(again)], graph),
-    )
-    rival = contest.attempt(
-        "student beside labels",
-        own.architecture,
-        settings,
-        epochs=settings.retrain_epochs,
-        teacher=share,
-        feature_index=found.feature_index,
-    )
-    return taken(found, rival, contest.kept, share) if likelier(rival, own, graph) else found
-
-
-def likelier(challenger: Attempt, incumbent: Attempt, graph: Graph) -> bool:
-    """Whether validation nodes are likelier by more than chance.
-
-    How many are right swings from training to training: it only must not speak against it by more
-    than chance.
-    """
-    y = graph.y[graph.val_mask]
-    now, before = (log_likelihood(own.share[graph.val_mask], y) for own in (challenger, incumbent))
-    return gains(now, before) and not beats(incumbent, challenger)
-
-
-def sizes(settings: Gassip) -> list[float]:
-    """What is tried beyond the narrow net: as many weights in a larger one that is pruned to them,
-    and more."""
-    larger = sorted(step for step in settings.size_steps if step > settings.size_share)
-    return [settings.size_share, *larger] if larger and settings.spare > 1 else larger
-
-
-def prunable(students: list[tuple[str, ...]], settings: Gassip) -> list[tuple[str, ...]]:
-    """The architectures that compete there."""
-    more = [tuple(text.split("+")) for text in settings.prunable]
-    allowed = [ops for ops in more if len(ops) == settings.layers and set(ops) <= set(settings.ops)]
-    fixed = settings.spare == 1 or settings.final_ops
-    return students if fixed else list(dict.fromkeys([*students, *allowed]))
-
-
-def far_behind(own: Tensor, teacher: Tensor, margin: float) -> bool:
-    """Whether a net gets fewer validation nodes right, bool, than its teacher, by `margin` and by
-    more than chance."""
-    behind = float(teacher.float().mean() - own.float().mean())
-    return behind > margin and beyond_chance(teacher, own)
-
-
-def taken(base: Found, attempt: Attempt, edge_keep: Tensor, teacher: Tensor) -> Found:
-    """The winner as something to retrain."""
-    last = {name: value.detach().clone() for name, value in attempt.net.named_parameters()}
-    return replace(
-        base,
-        settings=attempt.settings,
-        architecture=attempt.architecture,
-        weight_keep=[
-            torch.ones_like(layer.weight, dtype=torch.bool) for layer in attempt.net.layers
-        ],
-        edge_keep=edge_keep,
-        first_weights=attempt.first,
-        last_weights=last,
-        feature_index=attempt.net.feature_index,
+def classroom(
+    trials: Trials,
+    graph: Graph,
+    teacher: Teacher,
+    recipe: Recipe,
+    edge_mask: Tensor,
+    settings: Settings,
+) -> Classroom:
+    assert settings.best is not None
+    edges, student = settings.best.edges, settings.best.student
+    known = Known(graph, teacher.probs, edge_mask, trials.seed)
+    kept = cuts(known, edges.edge_rankings, edges.edge_shares)
+    return Classroom(
+        trials=trials,
+        graph=graph,
         teacher=teacher,
+        recipe=recipe,
+        heads=settings.search.heads,
+        cuts=kept,
+        graphs={name: graph.keep(keep) for name, keep in kept.items()},
+        features=best_features(teacher.feature_weight, student, trials.seed),
     )
 
 
-# Size
+def choose_student(
+    room: Classroom, architectures: list[tuple[str, ...]], share: float
+) -> Decided[Chosen]:
+    """The first architecture, unless a later one validates better."""
+    cut = next(iter(room.cuts))
+    tried = [room.train("student", ops, cut, share, room.recipe) for ops in architectures]
+    best = winner(tried)
+    return Decided(Chosen(best, cut), among("student", numbered(tried), best))
 
 
-def num_params(
-    graph: Graph, architecture: Architecture, feature_index: Tensor | None = None
-) -> int:
-    return sum(
-        p.numel() for p in net_for(graph, architecture, feature_index=feature_index).parameters()
-    )
+def choose_edges(room: Classroom, chosen: Chosen, share: float) -> Decided[Chosen]:
+    """The first cut, unless the same net validates better on another."""
+    tried, ops = {chosen.cut: chosen.trial}, chosen.trial.architecture.ops
+    for cut in list(room.cuts)[1:]:
+        tried[cut] = room.train(f"edges {cut}", ops, cut, share, room.recipe)
+    best = winner(list(tried.values()))
+    cut = next(name for name, trial in tried.items() if trial is best)
+    return Decided(Chosen(best, cut), among("edge cut", tried, best))
 
 
-def pruning_to(weights: int, settings: Gassip) -> Gassip:
-    """For a net that loses all but so many weights while it trains: that takes longer, and larger
-    steps."""
-    return replace(
-        settings,
-        retrain_weights=weights,
-        retrain_epochs=settings.prune_epochs,
-        retrain_lr=FASTER * settings.retrain_lr,
-        retrain_weight_decay=max(DECAY, settings.retrain_weight_decay),
-    )
+def finalists(settings: Student, ranked: list[Architecture]) -> list[tuple[str, ...]]:
+    """The architectures that compete: the given one, or the best candidates."""
+    if settings.final_ops:
+        return [tuple(settings.final_ops.split("+"))]
+    return [architecture.ops for architecture in ranked]
 
 
-def widest(
-    graph: Graph, ops: tuple[str, ...], settings: Gassip, share: float, feature_index: Tensor | None
-) -> Architecture:
-    """The widest net of these operations with at most `share` of the weights of a GCN with 64
-    hidden units; of one that is pruned biases and the like, which stay, are at most half of what is
-    left."""
-    most = share * gcn_weights(graph.num_features, graph.num_classes)
-
-    def fits(architecture: Architecture) -> bool:
-        staying = besides(
-            net_for(graph, architecture, feature_index=feature_index).named_parameters()
-        )
-        crowded = settings.retrain_weights > 0 and 2 * staying > settings.retrain_weights
-        return not crowded and num_params(graph, architecture, feature_index) <= most
-
-    def of(width: int) -> Architecture:
-        inner = len(ops) - 1
-        heads = (settings.heads if width % settings.heads == 0 else 1,) * inner
-        return Architecture(
-            ops=ops, hidden=(width,) * inner, heads=heads, batch_norm=settings.batch_norm
-        )
-
-    low, high = 1, WIDEST
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(of(middle)) else (low, middle - 1)
-    return of(low)
-
-
-def best_features(weight: Tensor, settings: Gassip, seed: int) -> Tensor | None:
-    """The columns of x that the teachers read most (or, as a control, any), [kept]; None for
-    all."""
+def best_features(weight: Tensor, settings: Student, seed: int) -> Tensor | None:
+    """The columns of x that the teachers read most (or, as a control, any), [kept]; None: all."""
     if settings.feature_share >= 1:
         return None
     if settings.feature_rule == "random":
-        weight = torch.rand(weight.shape, generator=torch.Generator().manual_seed(seed)).to(
-            weight.device
-        )
-    return torch.nonzero(
-        highest(weight, max(1, round(settings.feature_share * weight.numel())))
-    ).squeeze(1)
+        generator = torch.Generator().manual_seed(seed)
+        weight = torch.rand(weight.shape, generator=generator).to(weight.device)
+    count = max(1, round(settings.feature_share * weight.numel()))
+    return torch.nonzero(highest(weight, count)).squeeze(1)
 
 
-# Edges
+# Width
 
 
-def cuts(
-    graph: Graph, settings: Gassip, teacher: Tensor, edge_mask: Tensor, seed: int
-) -> dict[str, Tensor]:
-    """The cuts that compete, by name: which edges each keeps, [E] bool."""
-    kept: dict[str, Tensor] = {}
-    for rule in settings.edge_rules:
-        value = ranking(rule, graph, teacher, edge_mask, seed)
-        for share in settings.edge_shares:
-            kept[f"{rule} {share:g}"] = keep_highest(graph, value, share)
-    return kept
+def widest(
+    graph: Graph,
+    ops: tuple[str, ...],
+    recipe: Recipe,
+    heads: int,
+    share: float,
+    features: Tensor | None,
+) -> Architecture:
+    """The widest net of these operations with at most `share` of a GCN-64's weights."""
+    most = share * gcn_weights(graph.num_features, graph.num_classes)
+    low, high = 1, WIDEST
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(graph, shaped(ops, middle, heads, recipe), recipe, most, features):
+            low = middle
+        else:
+            high = middle - 1
+    return shaped(ops, low, heads, recipe)
 
 
-def ranking(rule: str, graph: Graph, teacher: Tensor, edge_mask: Tensor, seed: int) -> Tensor:
-    """What speaks for each edge, [E]."""
-    adjacency = graph.adjacency
-    if rule == "curriculum":
-        return edge_mask
-    if rule == "agreement":
-        return adjacency.sampled(teacher, teacher)
-    if rule == "similarity":
-        return cosine(graph.x, adjacency)
-    if rule == "random":
-        draw = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(seed))
-        return draw.to(graph.device)
-    inverse = 1 / num_neighbours(graph).clamp_min(1).float()
-    hubs = inverse[adjacency.row] + inverse[adjacency.col64]
-    return hubs * adjacency.sampled(teacher, teacher) if rule == "support" else hubs
+def shaped(ops: tuple[str, ...], width: int, heads: int, recipe: Recipe) -> Architecture:
+    inner = len(ops) - 1
+    heads = heads if width % heads == 0 else 1
+    return Architecture(
+        ops=ops, hidden=(width,) * inner, heads=(heads,) * inner, batch_norm=recipe.batch_norm
+    )
+
+
+def fits(
+    graph: Graph, architecture: Architecture, recipe: Recipe, most: float, features: Tensor | None
+) -> bool:
+    """At most `most` weights; of a net that is pruned, biases and norms, which stay, are at most
+    half of what is left."""
+    net = net_for(graph, architecture, feature_index=features)
+    crowded = recipe.prune_to > 0 and 2 * besides(net.named_parameters()) > recipe.prune_to
+    return not crowded and sum(p.numel() for p in net.parameters()) <= most

@@ -17,16 +17,18 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from gassip.best.pipeline import Checkpoint, search
 from gassip.budget.fit import Budget, fit_limits, limits, retrain_within
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.paper.loop import Checkpoint, State, induce, search
+from gassip.paper.induce import induce
+from gassip.paper.state import State
 from gassip.paper.supernet import top_paths
-from gassip.settings import Gassip
-from gassip.train.trainer import Found, Solution, oriented, retrain, seeded
+from gassip.settings import Settings
+from gassip.train.plan import Plan, Row, Solution
+from gassip.train.trainer import retrain, seeded
 
-Row = dict[str, float | str]
 RIVALS = 4
 CHEAPER = dict.fromkeys(("GATConv", "APPNP5", "Hops4", "Hops2"), ("GCNConv",)) | {
     "APPNP10": ("APPNP5", "GCNConv")
@@ -64,99 +66,96 @@ class Remembering:
 
 def search_within(
     graph: Graph,
-    settings: Gassip,
+    settings: Settings,
     budget: Budget,
     *,
     seed: int = 0,
     metric: Metric = "accuracy",
     on_epoch: Callable[[Row], None] | None = None,
     checkpoint: Checkpoint | None = None,
-) -> list[Found]:
+) -> list[Plan]:
     """What one search found; where multiply-adds or time are bounded, the next most probable
     architectures behind."""
     memory = Remembering(checkpoint)
-    found = search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=memory)
+    plan = search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=memory)
     if budget.max_macs is None and budget.max_latency_ms is None:
-        return [found]
+        return [plan]
     if (
-        found.teacher is not None
+        plan.teacher is not None
     ):  # a contest has chosen among architectures already, without the bound
-        return [found, *cheaper(found)]
-    return [found, *others(oriented(graph, found.settings), found.settings, memory)]
+        return [plan, *cheaper(plan)]
+    return [plan, *others(graph, plan, memory)]
 
 
-def others(graph: Graph, settings: Gassip, memory: Remembering, count: int = RIVALS) -> list[Found]:
+def others(graph: Graph, plan: Plan, memory: Remembering, count: int = RIVALS) -> list[Plan]:
     """The most probable architectures but the first, each with its own part of the supernet's
     weights and masks."""
+    graph = plan.on(graph, all_edges=True)
     with seeded(0, graph.device):  # the state draws a start, which the kept one replaces
-        state = State(graph, settings)
+        state = State(graph, plan.settings.search)
         state.restore(memory.tensors(), memory.history)
-        paths = top_paths(state.supernet.alpha, count)[1:]
-        return [_induced(state, path) for path in paths]
+        return [
+            induce(state, plan.settings, symmetrised=plan.symmetrised, path=path)
+            for path in top_paths(state.supernet.alpha, count)[1:]
+        ]
 
 
-def cheaper(found: Found) -> list[Found]:
+def cheaper(plan: Plan) -> list[Plan]:
     """The same net with cheaper operations for some or all of the dear ones; they have one matrix
     as well."""
-    choices = [(op, *CHEAPER.get(op, ())) for op in found.architecture.ops]
-    return [_swapped(found, ops) for ops in list(product(*choices))[1:]]
+    choices = [(op, *CHEAPER.get(op, ())) for op in plan.architecture.ops]
+    return [_swapped(plan, ops) for ops in list(product(*choices))[1:]]
 
 
-def _swapped(found: Found, ops: tuple[str, ...]) -> Found:
+def _swapped(plan: Plan, ops: tuple[str, ...]) -> Plan:
     gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if op != "GATConv"}
     first, last = (
         {name: value for name, value in own.items() if name not in gone}
-        for own in (found.first_weights, found.last_weights)
+        for own in (plan.first_weights, plan.last_weights)
     )
     heads = tuple(
-        h if op == "GATConv" else 1 for op, h in zip(ops, found.architecture.heads, strict=False)
+        h if op == "GATConv" else 1 for op, h in zip(ops, plan.architecture.heads, strict=False)
     )
-    architecture = replace(found.architecture, ops=ops, heads=heads)
-    return replace(found, architecture=architecture, first_weights=first, last_weights=last)
-
-
-@torch.no_grad()
-def _induced(state: State, path: Sequence[int]) -> Found:
-    """What the search hands over if `path` is the most probable one."""
-    return induce(state, tuple(path))
+    architecture = replace(plan.architecture, ops=ops, heads=heads)
+    return replace(plan, architecture=architecture, first_weights=first, last_weights=last)
 
 
 def choose(
     graph: Graph,
-    founds: Sequence[Found],
+    plans: Sequence[Plan],
     budget: Budget,
     *,
     seed: int = 0,
     metric: Metric = "accuracy",
-) -> Found:
-    """The one of `founds` that validates best within the budget after a short training; they stay
+) -> Plan:
+    """The one of `plans` that validates best within the budget after a short training; they stay
     uncut."""
-    if len(founds) == 1:
-        return founds[0]
+    if len(plans) == 1:
+        return plans[0]
     blind = replace(graph, test_mask=torch.zeros_like(graph.test_mask))
-    bound = limits(budget, oriented(graph, founds[0].settings))
-    best, chosen = -torch.inf, founds[0]
-    for found in founds:
+    bound = limits(budget, plans[0].on(graph, all_edges=True))
+    best, chosen = -torch.inf, plans[0]
+    for plan in plans:
         try:
-            cut = fit_limits(graph, found, budget, bound)
+            cut = fit_limits(graph, plan, budget, bound)
         except GassipError:  # where none fits, the caller meets the same line for the first
             continue
-        short = replace(cut.settings, retrain_epochs=-(-cut.settings.retrain_epochs // TRIAL))
-        trial = retrain(blind, replace(cut, settings=short), seed=seed, metric=metric)
+        short = replace(cut.recipe, epochs=-(-cut.recipe.epochs // TRIAL))
+        trial = retrain(blind, replace(cut, recipe=short), seed=seed, metric=metric)
         if (value := trial.scores.get(metric, {}).get("val", -torch.inf)) > best:
-            best, chosen = value, found
+            best, chosen = value, plan
     return chosen
 
 
 def retrain_best(
     graph: Graph,
-    founds: Sequence[Found],
+    plans: Sequence[Plan],
     budget: Budget,
     *,
     seed: int = 0,
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
-) -> tuple[Found, Solution]:
+) -> tuple[Plan, Solution]:
     """The best of what `search_within` found, cut, retrained and shrunk."""
-    found = choose(graph, founds, budget, seed=seed, metric=metric)
-    return retrain_within(graph, found, budget, seed=seed, metric=metric, on_epoch=on_epoch)
+    plan = choose(graph, plans, budget, seed=seed, metric=metric)
+    return retrain_within(graph, plan, budget, seed=seed, metric=metric, on_epoch=on_epoch)

@@ -33,10 +33,11 @@ from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.size import Size, packed, size_of
 from gassip.paper.masks import highest
-from gassip.settings import Gassip
+from gassip.settings import Settings
 from gassip.train.gradual_pruning import Pruning, besides
+from gassip.train.plan import Plan, Solution
 from gassip.train.shrink import heads_of, select, shrink
-from gassip.train.trainer import Found, Solution, found_net, oriented, retrain, seeded, sparser
+from gassip.train.trainer import planned_net, retrain, seeded
 
 Amount = float | str | None
 UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -108,14 +109,14 @@ def read_amount(name: str, given: Amount) -> tuple[float, bool] | None:
 
 def limits(budget: Budget, graph: Graph) -> Limits:
     """Shares turned into numbers: of GCN-64 on this graph, or of the graph's edges."""
-    found: dict[str, float] = {}
+    bounds: dict[str, float] = {}
     for field in fields(budget):
         amount = read_amount(field.name, getattr(budget, field.name))
         name = field.name.removeprefix("max_")
         if amount is not None:
             value, is_share = amount
-            found[name] = value * reference(name, graph) if is_share else value
-    return Limits(**found)
+            bounds[name] = value * reference(name, graph) if is_share else value
+    return Limits(**bounds)
 
 
 def reference(name: str, graph: Graph) -> float:
@@ -169,19 +170,19 @@ def in_runtime(net: Net, graph: Graph) -> runtime.Model:
 
 def retrain_within(
     graph: Graph,
-    found: Found,
+    plan: Plan,
     budget: Budget,
     *,
     seed: int = 0,
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
-) -> tuple[Found, Solution]:
+) -> tuple[Plan, Solution]:
     """Cut, retrain, shrink, and check what came out; where it proves slower than allowed, cut
     further and again."""
-    bound = limits(budget, oriented(graph, found.settings))
+    bound = limits(budget, plan.on(graph, all_edges=True))
     for attempt in range(ATTEMPTS):
         tighter = replace(bound, latency_ms=bound.latency_ms * MARGIN**attempt)
-        fitted = fit_limits(graph, found, budget, tighter) if budget else found
+        fitted = fit_limits(graph, plan, budget, tighter) if budget else plan
         trained = retrain(graph, fitted, seed=seed, metric=metric, on_epoch=on_epoch)
         for solution in (
             shrink(trained),
@@ -192,32 +193,32 @@ def retrain_within(
     raise GassipError(f"{problems(solution, bound)[0]}, after {ATTEMPTS} attempts; allow more")
 
 
-def fit_budget(graph: Graph, found: Found, budget: Budget) -> Found:
-    """What was found, cut so that it fits; retrain it and it fits still. Refused where nothing
+def fit_budget(graph: Graph, plan: Plan, budget: Budget) -> Plan:
+    """A plan cut so that it fits; retrain it and it fits still. Refused where nothing
     does."""
-    return fit_limits(graph, found, budget, limits(budget, oriented(graph, found.settings)))
+    return fit_limits(graph, plan, budget, limits(budget, plan.on(graph, all_edges=True)))
 
 
-def fit_limits(graph: Graph, found: Found, budget: Budget, bound: Limits) -> Found:
-    found = cut_edges(graph, found, bound.edges)
+def fit_limits(graph: Graph, plan: Plan, budget: Budget, bound: Limits) -> Plan:
+    plan = cut_edges(graph, plan, bound.edges)
     if min(bound.macs, bound.latency_ms) < torch.inf:  # spreading labels takes as many steps again
-        found = replace(found, settings=replace(found.settings, label_weight=0.0))
-    if fits(graph, found, bound):
-        return found
-    if found.settings.retrain_weights:
-        found = prune_further(graph, found, replace(bound, macs=torch.inf, latency_ms=torch.inf))
-        if fits(graph, found, bound):
-            return found
-    for edges in (int(found.edge_keep.sum()), *edge_steps(found)):
-        fewer = cut_edges(graph, found, edges)
+        plan = replace(plan, recipe=replace(plan.recipe, label_weight=0.0))
+    if fits(graph, plan, bound):
+        return plan
+    if plan.recipe.prune_to:
+        plan = prune_further(graph, plan, replace(bound, macs=torch.inf, latency_ms=torch.inf))
+        if fits(graph, plan, bound):
+            return plan
+    for edges in (int(plan.edge_keep.sum()), *edge_steps(plan)):
+        fewer = cut_edges(graph, plan, edges)
         if fits(graph, cut_weights(fewer, 0.0), bound):
             return largest(graph, fewer, bound, cut_weights)
-    least = cut_weights(cut_edges(graph, found, 0), 0.0)
+    least = cut_weights(cut_edges(graph, plan, 0), 0.0)
     net, own, size = to_be(graph, least)
     raise GassipError(impossible((broken(size, bound) or ["latency_ms"])[0], net, own, budget))
 
 
-def check_possible(graph: Graph, settings: Gassip, budget: Budget) -> None:
+def check_possible(graph: Graph, settings: Settings, budget: Budget) -> None:
     """Refuse, before a search, what no architecture of these operations could keep; time is not
     judged yet."""
     graph = (
@@ -227,9 +228,11 @@ def check_possible(graph: Graph, settings: Gassip, budget: Budget) -> None:
     one = rarest_feature(graph)
     bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool, device=graph.device))
     nets = []
-    for op in settings.ops:  # a mixture of operations needs no less than the lightest of them alone
-        ops, inner = (op,) * settings.layers, settings.layers - 1
-        shape = Architecture(ops=ops, hidden=(1,) * inner, batch_norm=settings.batch_norm)
+    for op in (
+        settings.search.ops
+    ):  # a mixture of operations needs no less than the lightest of them alone
+        ops, inner = (op,) * settings.search.layers, settings.search.layers - 1
+        shape = Architecture(ops=ops, hidden=(1,) * inner, batch_norm=settings.search.batch_norm)
         nets.append(net_for(graph, shape, feature_index=one))
     sizes = [size_of(net, bare) for net in nets]
     for name in vars(sizes[0]):
@@ -245,48 +248,46 @@ def rarest_feature(graph: Graph) -> Tensor:
     return torch.bincount(graph.x.col, minlength=graph.num_features).argmin().view(1)
 
 
-def largest(
-    graph: Graph, found: Found, bound: Limits, cut: Callable[[Found, float], Found]
-) -> Found:
+def largest(graph: Graph, plan: Plan, bound: Limits, cut: Callable[[Plan, float], Plan]) -> Plan:
     """The largest share that fits, given that the smallest does."""
     low, high = 0, STEPS
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (
-            (middle, high) if fits(graph, cut(found, middle / STEPS), bound) else (low, middle)
+            (middle, high) if fits(graph, cut(plan, middle / STEPS), bound) else (low, middle)
         )
-    return cut(found, low / STEPS)
+    return cut(plan, low / STEPS)
 
 
-def prune_further(graph: Graph, found: Found, bound: Limits) -> Found:
+def prune_further(graph: Graph, plan: Plan, bound: Limits) -> Plan:
     """A net that is pruned while it trains, to as many weights as fit; as it is where all do, or
     none."""
-    if fits(graph, found, bound) or not fits(graph, fewer_left(found, 0.0), bound):
-        return found
-    return largest(graph, found, bound, fewer_left)
+    if fits(graph, plan, bound) or not fits(graph, fewer_left(plan, 0.0), bound):
+        return plan
+    return largest(graph, plan, bound, fewer_left)
 
 
-def edge_steps(found: Found) -> Iterator[int]:
+def edge_steps(plan: Plan) -> Iterator[int]:
     """Halved again and again, down to none."""
-    count = int(found.edge_keep.sum())
+    count = int(plan.edge_keep.sum())
     while count:
         count //= 2
         yield count
 
 
-def fits(graph: Graph, found: Found, bound: Limits) -> bool:
-    """Whether the net of `found` is within the bounds before it is trained."""
-    net, own, size = to_be(graph, found)
+def fits(graph: Graph, plan: Plan, bound: Limits) -> bool:
+    """Whether the net of `plan` is within the bounds before it is trained."""
+    net, own, size = to_be(graph, plan)
     return not broken(size, bound) and (
         bound.latency_ms == torch.inf or latency_ms(net, own) <= MARGIN * bound.latency_ms
     )
 
 
-def to_be(graph: Graph, found: Found) -> tuple[Net, Graph, Size]:
-    """The net of `found` before it is trained, its graph, and the most that it will weigh after."""
+def to_be(graph: Graph, plan: Plan) -> tuple[Net, Graph, Size]:
+    """The net of `plan` before it is trained, its graph, and the most that it will weigh after."""
     with seeded(0, graph.device):
-        net, own = found_net(graph, found), sparser(graph, found)
-    if (pruning := Pruning.of(found.settings)) is None:
+        net, own = planned_net(graph, plan), plan.on(graph)
+    if (pruning := Pruning.of(plan.recipe)) is None:
         return net, own, size_of(net, own)  # training changes no count
     pruning.finish(net)
     size = size_of(net, own)
@@ -332,53 +333,55 @@ def impossible(name: str, least: Net, graph: Graph, budget: Budget) -> str:
     return f"{flag} {given} cannot be met on {graph.name}: the least is {what} ({smallest})"
 
 
-def cut_edges(graph: Graph, found: Found, most: float) -> Found:
+def cut_edges(graph: Graph, plan: Plan, most: float) -> Plan:
     """The highest M_G among the kept edges, at most `most` directed ones; both directions of an
     edge or neither."""
-    kept = int(found.edge_keep.sum())
+    kept = int(plan.edge_keep.sum())
     if kept <= most:
-        return found
-    graph = oriented(graph, found.settings)
+        return plan
+    graph = plan.on(graph, all_edges=True)
     pair = (
-        graph.pair if found.settings.edge_scores == "undirected" else torch.arange(graph.num_edges)
+        graph.pair
+        if plan.settings.search.edge_scores == "undirected"
+        else torch.arange(graph.num_edges)
     )
-    pair = pair.to(found.edge_keep.device)
+    pair = pair.to(plan.edge_keep.device)
     size = torch.zeros(int(pair.max()) + 1, device=pair.device).index_add_(
-        0, pair, found.edge_keep.float()
+        0, pair, plan.edge_keep.float()
     )
-    score = torch.full_like(size, -torch.inf).scatter_reduce(0, pair, found.edge_mask, "amax")
+    score = torch.full_like(size, -torch.inf).scatter_reduce(0, pair, plan.edge_mask, "amax")
     order = torch.sort(
         torch.where(size > 0, score, -torch.inf), descending=True, stable=True
     ).indices
     chosen = torch.zeros_like(size, dtype=torch.bool)
     chosen[order[size[order].cumsum(0) <= most]] = True
-    return replace(found, edge_keep=found.edge_keep & chosen[pair])
+    return replace(plan, edge_keep=plan.edge_keep & chosen[pair])
 
 
-def cut_weights(found: Found, share: float) -> Found:
-    """What was found at one share, dense inside; the smallest net at 0."""
-    features, units = ranks(found)
+def cut_weights(plan: Plan, share: float) -> Plan:
+    """A plan at one share, dense inside; the smallest net at 0."""
+    features, units = ranks(plan)
     kept = highest(features, max(1, ceil(share * features.numel())))
-    cut = select(found, kept, best_of_each(units, share**0.5, found.architecture))
+    cut = select(plan, kept, best_of_each(units, share**0.5, plan.architecture))
     return replace(cut, weight_keep=[torch.ones_like(keep) for keep in cut.weight_keep])
 
 
-def fewer_left(found: Found, share: float) -> Found:
+def fewer_left(plan: Plan, share: float) -> Plan:
     """A net that is pruned while it trains: this share of its units, and of the weights that are
     left."""
-    features, units = ranks(found)
+    features, units = ranks(plan)
     everything = torch.ones_like(features, dtype=torch.bool)
-    cut = select(found, everything, best_of_each(units, share, found.architecture))
+    cut = select(plan, everything, best_of_each(units, share, plan.architecture))
     least = besides(cut.last_weights.items()) + 1
-    left = max(least, int(share * found.settings.retrain_weights))
-    return replace(cut, settings=replace(found.settings, retrain_weights=left))
+    left = max(least, int(share * plan.recipe.prune_to))
+    return replace(cut, recipe=replace(plan.recipe, prune_to=left))
 
 
-def ranks(found: Found) -> tuple[Tensor, list[Tensor]]:
+def ranks(plan: Plan) -> tuple[Tensor, list[Tensor]]:
     """‖row of layer 1‖ per feature; ‖what enters‖·‖what leaves‖ per unit of each hidden layer."""
-    weights = [found.last_weights[f"layers.{l}.weight"] for l in range(len(found.architecture.ops))]
+    weights = [plan.last_weights[f"layers.{l}.weight"] for l in range(len(plan.architecture.ops))]
     units = []
-    for before, after, width in zip(weights, weights[1:], found.architecture.hidden, strict=False):
+    for before, after, width in zip(weights, weights[1:], plan.architecture.hidden, strict=False):
         units.append(
             before.view(before.shape[0], -1, width).flatten(0, 1).norm(dim=0) * after.norm(dim=1)
         )

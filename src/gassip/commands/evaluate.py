@@ -19,7 +19,7 @@ from gassip.commands.common import (
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
     from gassip.runs.write import Run
-    from gassip.train.trainer import Found, Solution
+    from gassip.train.plan import Plan, Solution
 
 
 def add(commands: Any) -> None:
@@ -48,10 +48,10 @@ def run(args: argparse.Namespace) -> int:
     made = artefact.open_run(args.folder)
     graph = training_graph(made, args.device)
     seed = made.meta["seed"]
-    founds = [_on_device(made.found, args.device)]
-    founds += [_search_again(made, graph, seed + s, args.quiet) for s in range(1, args.searches)]
+    plans = [_on_device(made.plan, args.device)]
+    plans += [_search_again(made, graph, seed + s, args.quiet) for s in range(1, args.searches)]
     result = _result(
-        made, founds, [_retrain_all(made, graph, found, args.seeds, args.quiet) for found in founds]
+        made, plans, [_retrain_all(made, graph, plan, args.seeds, args.quiet) for plan in plans]
     )
     artefact.replace_file(made.folder / "evaluate.json", artefact.to_json(result).encode())
     print(artefact.to_json(result), end="") if args.json else _evaluate_table(
@@ -60,38 +60,38 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Found":
+def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Plan":
+    from gassip.best.pipeline import num_rows
     from gassip.budget.candidates import choose, search_within
     from gassip.budget.fit import Budget, fit_budget
-    from gassip.settings import num_rows
 
-    settings = run.found.searched or run.found.settings
+    settings = run.plan.settings
     budget, metric = Budget(**run.meta["budget"]), run.meta["metric"]
     with progress(f"search, seed {seed}", num_rows(settings), quiet) as show:
-        founds = search_within(graph, settings, budget, seed=seed, metric=metric, on_epoch=show)
-    found = choose(graph, founds, budget, seed=seed, metric=metric)
-    return fit_budget(graph, found, budget) if budget else found
+        plans = search_within(graph, settings, budget, seed=seed, metric=metric, on_epoch=show)
+    plan = choose(graph, plans, budget, seed=seed, metric=metric)
+    return fit_budget(graph, plan, budget) if budget else plan
 
 
 def _retrain_all(
-    run: "Run", graph: "Graph", found: "Found", count: int, quiet: bool
+    run: "Run", graph: "Graph", plan: "Plan", count: int, quiet: bool
 ) -> "list[Solution]":
     from gassip.train.batched import retrain_many
 
     seeds = [run.meta["seed"] + r for r in range(count)]
-    with progress(f"retrain × {count}", found.settings.retrain_epochs, quiet) as show:
-        return retrain_many(graph, found, seeds=seeds, metric=run.meta["metric"], on_epoch=show)
+    with progress(f"retrain × {count}", plan.recipe.epochs, quiet) as show:
+        return retrain_many(graph, plan, seeds=seeds, metric=run.meta["metric"], on_epoch=show)
 
 
-def _on_device(found: "Found", device: str) -> "Found":
+def _on_device(plan: "Plan", device: str) -> "Plan":
     from dataclasses import replace
 
-    teacher = None if found.teacher is None else found.teacher.to(device)
-    keep, mask = found.edge_keep.to(device), found.edge_mask.to(device)
-    return replace(found, edge_keep=keep, edge_mask=mask, teacher=teacher)
+    teacher = None if plan.teacher is None else plan.teacher.to(device)
+    keep, mask = plan.edge_keep.to(device), plan.edge_mask.to(device)
+    return replace(plan, edge_keep=keep, edge_mask=mask, teacher=teacher)
 
 
-def _result(run: "Run", founds: "list[Found]", solutions: "list[list[Solution]]") -> dict[str, Any]:
+def _result(run: "Run", plans: "list[Plan]", solutions: "list[list[Solution]]") -> dict[str, Any]:
     """evaluate.json: per metric and split, mean and deviations over [searches][retrainings]."""
     first, seed = solutions[0][0].scores, run.meta["seed"]
     scores: dict[str, dict[str, Any]] = {metric: {} for metric in first}
@@ -105,7 +105,7 @@ def _result(run: "Run", founds: "list[Found]", solutions: "list[list[Solution]]"
         "metric": run.meta["metric"],
         "search_seeds": [seed + s for s in range(len(solutions))],
         "retrain_seeds": [seed + r for r in range(len(solutions[0]))],
-        "architectures": [list(found.architecture.ops) for found in founds],
+        "architectures": [list(plan.architecture.ops) for plan in plans],
         "weights_kept": [own[0].weights_kept for own in solutions],
         "edges_kept": [own[0].edges_kept for own in solutions],
         "scores": scores,

@@ -32,11 +32,11 @@ from gassip.commands.common import (
     whole,
 )
 from gassip.errors import GassipError
-from gassip.settings import Gassip
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
-    from gassip.train.trainer import Found, Solution
+    from gassip.settings import Settings
+    from gassip.train.plan import Plan, Solution
 
 SHARES = (50.0, 25.0, 12.0, 6.0, 3.0)  # % of the parameters of a GCN with 64 hidden units
 WIDTHS = (4, 8, 16, 32, 64)
@@ -115,25 +115,25 @@ def run(args: argparse.Namespace) -> int:
 
 def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
     """The points, the largest net first; the GCNs after them."""
-    from gassip.paper.loop import search
-    from gassip.settings import num_rows, preset
-    from gassip.train.trainer import oriented
+    from gassip.best.pipeline import num_rows
+    from gassip.best.pipeline import search
+    from gassip.settings import preset
 
     settings = preset(args.preset, graph, {"weight_groups": "unit"} | given_settings(args))
     nets = possible(graph, settings, args.shares)
     with progress("search", num_rows(settings), args.quiet) as show_epoch:
-        found = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
+        plan = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
     points = []
     for share in nets:
-        points.append(found_point(graph, found, share, args))
+        points.append(found_point(graph, plan, share, args))
         _tell(points[-1], args.quiet)
     for hidden in WIDTHS:
-        points.append(gcn_point(oriented(graph, found.settings), settings, hidden, args))
+        points.append(gcn_point(plan.on(graph, all_edges=True), settings, hidden, args))
         _tell(points[-1], args.quiet)
     return points
 
 
-def possible(graph: "Graph", settings: Gassip, wanted: Sequence[float]) -> Sequence[float]:
+def possible(graph: "Graph", settings: "Settings", wanted: Sequence[float]) -> Sequence[float]:
     """The shares, all of which some architecture can keep; refused before the search otherwise."""
     from gassip.budget.fit import Budget, check_possible
 
@@ -142,25 +142,26 @@ def possible(graph: "Graph", settings: Gassip, wanted: Sequence[float]) -> Seque
     return wanted
 
 
-def found_point(graph: "Graph", found: "Found", share: float, args: argparse.Namespace) -> Point:
-    """What was found at one budget, retrained."""
+def found_point(graph: "Graph", plan: "Plan", share: float, args: argparse.Namespace) -> Point:
+    """A plan at one budget, retrained."""
     from gassip.budget.fit import Budget, fit_budget
     from gassip.train.shrink import shrink
     from gassip.train.trainer import retrain
 
-    cut = fit_budget(graph, found, Budget(max_params=f"{share:g}%"))
+    cut = fit_budget(graph, plan, Budget(max_params=f"{share:g}%"))
 
     def train(dropout: float, seed: int) -> "Solution":
-        own = replace(cut, settings=replace(cut.settings, retrain_dropout=dropout))
-        return shrink(retrain(graph, own, seed=seed, metric=args.metric))
+        recipe = replace(cut.recipe, dropout=dropout)
+        trained = replace(cut, recipe=recipe)
+        return shrink(retrain(graph, trained, seed=seed, metric=args.metric))
 
-    best, dropout = by_validation(train, found.settings, args)
+    best, dropout = by_validation(train, plan.settings, args)
     hidden, features = ",".join(map(str, cut.architecture.hidden)), cut.weight_keep[0].shape[0]
     sizes: Point = {"hidden": hidden, "features": features, "dropout": dropout}
     return point(f"{share:g}% {cut.architecture}", "found", best, args.metric) | sizes
 
 
-def gcn_point(graph: "Graph", settings: Gassip, hidden: int, args: argparse.Namespace) -> Point:
+def gcn_point(graph: "Graph", settings: "Settings", hidden: int, args: argparse.Namespace) -> Point:
     """A dense GCN on the whole graph, trained alike."""
     from gassip.baselines.gcn import Gcn
 
@@ -168,10 +169,10 @@ def gcn_point(graph: "Graph", settings: Gassip, hidden: int, args: argparse.Name
         method = Gcn(
             hidden=hidden,
             dropout=dropout,
-            batch_norm=settings.batch_norm,
-            epochs=settings.retrain_epochs,
-            lr=settings.retrain_lr,
-            weight_decay=settings.retrain_weight_decay,
+            batch_norm=settings.search.batch_norm,
+            epochs=settings.retraining.epochs,
+            lr=settings.retraining.lr,
+            weight_decay=settings.retraining.weight_decay,
         )
         return method.solve(graph, seed=seed, metric=args.metric)
 
@@ -181,14 +182,14 @@ def gcn_point(graph: "Graph", settings: Gassip, hidden: int, args: argparse.Name
 
 
 def by_validation(
-    train: "Callable[[float, int], Solution]", settings: Gassip, args: argparse.Namespace
+    train: "Callable[[float, int], Solution]", settings: "Settings", args: argparse.Namespace
 ) -> "tuple[list[Solution], float]":
     """The retrainings at the dropout, of .5 and the settings' own, whose mean validation score is
     higher."""
     seeds = range(args.seed, args.seed + args.retrains)
     tried = {
         p: [train(p, seed) for seed in seeds]
-        for p in dict.fromkeys((settings.retrain_dropout, 0.5))
+        for p in dict.fromkeys((settings.retraining.dropout, 0.5))
     }
     best = max(
         tried, key=lambda p: fmean(s.scores.get(args.metric, {}).get("val", 0.0) for s in tried[p])
@@ -259,7 +260,7 @@ def to_svg(points: list[Point], name: str, metric: str) -> bytes:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    labels = {"found": "found, one search", "gcn": "dense GCN, 4 to 64 wide"}
+    labels = {"plan": "plan, one search", "gcn": "dense GCN, 4 to 64 wide"}
     with matplotlib.rc_context({"svg.hashsalt": "gassip", "svg.fonttype": "none", "font.size": 8}):
         figure = Figure(figsize=(8, 3.2), layout="constrained")
         for axis, (key, text) in zip(

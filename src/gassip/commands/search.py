@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gassip.best.rules import gcn_weights
 from gassip.commands.common import (
     METRICS,
     Parser,
@@ -27,7 +28,6 @@ from gassip.commands.common import (
     whole,
 )
 from gassip.errors import GassipError
-from gassip.settings import Gassip, gcn_weights
 
 if TYPE_CHECKING:
     from gassip.runs.write import Meta
@@ -122,11 +122,13 @@ def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
 
 
 def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
+    from gassip.best.pipeline import num_rows
     from gassip.budget.candidates import retrain_best, search_within
     from gassip.budget.fit import Budget, check_possible
     from gassip.runs import write as artefact
     from gassip.runs.checkpoint import FolderCheckpoint
-    from gassip.settings import num_rows, preset, read_settings
+    from gassip.settings import preset
+    from gassip.settings.settings import read_settings
 
     set_threads(args.threads)
     budget = Budget(**{name: getattr(args, name) for name in vars(args) if name.startswith("max_")})
@@ -144,7 +146,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
         every=args.checkpoint_every,
     )
     with progress("search", num_rows(settings), args.quiet) as show:
-        founds = search_within(
+        plans = search_within(
             graph,
             settings,
             budget,
@@ -154,7 +156,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
             checkpoint=kept,
         )
     rows: list[Row] = []
-    with progress("retrain", founds[0].settings.retrain_epochs, args.quiet) as show:
+    with progress("retrain", plans[0].recipe.epochs, args.quiet) as show:
 
         def keep_and_show(row: Row) -> None:
             if row["epoch"] == 1:
@@ -162,13 +164,13 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
             rows.append(row)
             show(row)
 
-        found, solution = retrain_best(
-            graph, founds, budget, seed=args.seed, metric=args.metric, on_epoch=keep_and_show
+        plan, solution = retrain_best(
+            graph, plans, budget, seed=args.seed, metric=args.metric, on_epoch=keep_and_show
         )
     return artefact.save(
         out,
         graph,
-        found,
+        plan,
         solution,
         seed=args.seed,
         metric=args.metric,

@@ -231,7 +231,7 @@ def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray
 
     from gassip.graph.csr import Csr
     from gassip.nn.propagate import MaskedGraph
-    from gassip.train.label_propagation import opinion
+    from gassip.train.label_propagation import label_logits
 
     edges = Csr.from_scipy(inputs.edges)
     assert edges.value is not None
@@ -252,7 +252,7 @@ def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray
         scores = run.model.run(x, graph)
         if run.model.label_weight and inputs.labels is not None:
             labels = torch.from_numpy(inputs.labels)
-            scores = scores + run.model.label_weight * opinion(
+            scores = scores + run.model.label_weight * label_logits(
                 labels, len(model.class_names), graph
             )
     return np.asarray(scores.numpy())

@@ -150,7 +150,7 @@ class Model(nn.Module):
     label_weight: float = (
         0.0  # w of labels.py: how much labels count beside it, where they are at hand
     )
-    heard: Tensor | None = None  # w o of labels.py [N, C], while it trains
+    label_logits: Tensor | None = None  # w o of labels.py [N, C], while it trains
     _sorted: tuple[Tensor, int, int, SortedEdges] | None = None
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
@@ -271,7 +271,7 @@ class Net(Model):
                 products = products * _kept(products[:, :1], rate)
             h = layer.propagate(0, layer.apart(products), graph)
         assert isinstance(h, Tensor)
-        return h if self.heard is None else h + self.heard
+        return h if self.label_logits is None else h + self.label_logits
 
     @property
     def drops(self) -> bool:

@@ -14,7 +14,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -23,11 +22,11 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from gassip import __version__
-from gassip.runs.write import replace_file
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.paper.loop import Row
-from gassip.settings import Gassip
+from gassip.runs.format import replace_file
+from gassip.settings import Settings
+from gassip.train.plan import Row
 
 FILE = "search.safetensors"
 NETS = "net-{}.safetensors"
@@ -38,9 +37,16 @@ class FolderCheckpoint:
     last."""
 
     def __init__(
-        self, folder: Path, *, graph: Graph, settings: Gassip, seed: int, metric: str, every: int = 25
+        self,
+        folder: Path,
+        *,
+        graph: Graph,
+        settings: Settings,
+        seed: int,
+        metric: str,
+        every: int = 25,
     ) -> None:
-        self.folder, self.every, self.epochs = folder, every, settings.epochs
+        self.folder, self.every, self.epochs = folder, every, settings.search.epochs
         self.identity = identity(graph, settings, seed, metric)
 
     def load(self) -> tuple[dict[str, Tensor], list[Row]] | None:
@@ -67,7 +73,12 @@ class FolderCheckpoint:
 
     def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write(self.folder / NETS.format(number), weights, [{"epoch": number, "seconds": seconds}], self.identity)
+        write(
+            self.folder / NETS.format(number),
+            weights,
+            [{"epoch": number, "seconds": seconds}],
+            self.identity,
+        )
 
 
 def discard(folder: Path) -> None:
@@ -80,20 +91,25 @@ def discard(folder: Path) -> None:
             folder.rmdir()
 
 
-def identity(graph: Graph, settings: Gassip, seed: int, metric: str) -> dict[str, object]:
+def identity(graph: Graph, settings: Settings, seed: int, metric: str) -> dict[str, object]:
     """Everything a search's bits follow from, but the machine and its threads."""
-    plain = json.loads(json.dumps(asdict(settings)))
+    plain = settings.flat()
     fixed = {"seed": seed, "metric": metric, "graph": graph.fingerprint}
     return fixed | {"gassip": __version__, "torch": str(torch.__version__), "settings": plain}
 
 
-def write(path: Path, tensors: dict[str, Tensor], history: list[Row], stored: dict[str, object]) -> None:
+def write(
+    path: Path, tensors: dict[str, Tensor], history: list[Row], stored: dict[str, object]
+) -> None:
     """All or nothing: a file beside it, flushed to the disk, then renamed over it."""
     plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     # a value that is not a number (an undefined validation score) is written as null, and read back
     # as NaN
     rows = [{k: None if v != v else v for k, v in row.items()} for row in history]
-    texts = {"history": json.dumps(rows, allow_nan=False), "identity": json.dumps(stored, allow_nan=False)}
+    texts = {
+        "history": json.dumps(rows, allow_nan=False),
+        "identity": json.dumps(stored, allow_nan=False),
+    }
     replace_file(path, to_bytes(plain, texts | {"sha256": _digest(plain, texts)}))
 
 
@@ -109,7 +125,9 @@ def read(path: Path) -> tuple[dict[str, Tensor], list[Row], dict[str, object]]:
             raise GassipError("its checksum does not fit")
         rows, stored = json.loads(texts["history"]), json.loads(texts["identity"])
     except (SafetensorError, GassipError, OSError, ValueError, KeyError, RecursionError) as error:
-        raise GassipError(f"checkpoint {path} is damaged or not one of gassip ({_short(error)}); {remedy}") from error
+        raise GassipError(
+            f"checkpoint {path} is damaged or not one of gassip ({_short(error)}); {remedy}"
+        ) from error
     history = [{k: float("nan") if v is None else v for k, v in row.items()} for row in rows]
     return tensors, history, stored
 

@@ -25,32 +25,52 @@ import numpy as np
 
 from gassip.errors import GassipError
 
-SCHEMAS = (1, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
-MATRICES = {"GCNConv": 1, "GATConv": 1, "SAGEConv": 2, "ArmaConv": 2, "Linear": 1}  # of each operation, as ops.py
+SCHEMAS = (1, 2, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
+MATRICES = {
+    "GCNConv": 1,
+    "GATConv": 1,
+    "SAGEConv": 2,
+    "ArmaConv": 2,
+    "Linear": 1,
+}  # of each operation, as ops.py
 # K, a, b, s of operations that take several steps: Z_0 = s P, Z_{k+1} = a Â Z_k + b P
 STEPS = {"APPNP10": (10, 0.9, 0.1, 1.0), "APPNP5": (5, 0.7, 0.3, 1.0)}
 STEPS |= {"Hops4": (4, 1.0, 1 / 5, 1 / 5), "Hops2": (2, 1.0, 1 / 3, 1 / 3)}
-SPREAD, FAINT = "APPNP5", 0.01  # how labels are passed on, and what counts where none arrive (labels.py)
+SPREAD, FAINT = (
+    "APPNP5",
+    0.01,
+)  # how labels are passed on, and what counts where none arrive (labels.py)
 MATRICES |= dict.fromkeys(STEPS, 1)
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
 Tensors = dict[str, np.ndarray]
 _KINDS: dict[str, type] = {"files": dict, "source": dict, "architecture": list, "class_names": list}
 _KINDS |= {"nodes": int, "features": int, "edges_total": int}
-_DTYPES = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U16": "<u2", "I8": "i1", "U8": "u1", "BOOL": "?"}
+_DTYPES = {
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "U16": "<u2",
+    "I8": "i1",
+    "U8": "u1",
+    "BOOL": "?",
+}
 
 
 def digest(meta: Mapping[str, Any]) -> str:
     """sha256 of a meta.json without its own, as artefact.py takes it."""
     rest = {name: value for name, value in meta.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
     """meta.json, of a schema that is known here and unaltered."""
     path = folder / "meta.json"
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
     except FileNotFoundError:
         raise GassipError(f"{path} is missing; is {folder} the folder of a run?") from None
     except OSError as error:
@@ -61,42 +81,67 @@ def read_meta(folder: Path) -> dict[str, Any]:
         raise GassipError(f"{path} is not that of a gassip run: it names no schema")
     if meta["schema"] not in SCHEMAS:
         known = " and ".join(map(str, SCHEMAS))
-        raise GassipError(f"{path} has schema {meta['schema']!r}; this version of gassip reads schema {known}")
+        raise GassipError(
+            f"{path} has schema {meta['schema']!r}; this version of gassip reads schema {known}"
+        )
     if meta.get("sha256") != digest(meta):
         raise GassipError(f"{path} is damaged or was edited: its checksum does not fit")
     for name, kind in _KINDS.items():
         if not isinstance(meta.get(name), kind) or isinstance(meta[name], bool):
-            raise GassipError(f"{path}: {name} is {str(meta.get(name))[:40]!r}; it must be a {kind.__name__}")
+            raise GassipError(
+                f"{path}: {name} is {str(meta.get(name))[:40]!r}; it must be a {kind.__name__}"
+            )
     for op in meta["architecture"] or ["none"]:
         if op not in list(MATRICES):
-            raise GassipError(f"{path}: operation {op!r} is not supported; known are {', '.join(MATRICES)}")
+            raise GassipError(
+                f"{path}: operation {op!r} is not supported; known are {', '.join(MATRICES)}"
+            )
     return meta
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"it holds {text}")
 
 
 def soft_edges(meta: Mapping[str, Any]) -> bool:
     """Whether the kept edges weigh M_G besides what was given."""
     settings = meta.get("settings") or {}
-    return bool(meta.get("soft_edges", settings.get("kept_edges") == "soft" and settings.get("sparsify")))
+    return bool(
+        meta.get("soft_edges", settings.get("kept_edges") == "soft" and settings.get("sparsify"))
+    )
 
 
 def label_weight(meta: Mapping[str, Any]) -> float:
     """How much training labels count beside the net; 0: not at all."""
     given = meta.get("label_weight", (meta.get("net") or {}).get("label_weight", 0.0))
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given < float("inf"):
-        raise GassipError(f"label_weight is {str(given)[:40]!r}; it must be a number, and not negative")
+    if (
+        isinstance(given, bool)
+        or not isinstance(given, (int, float))
+        or not 0 <= given < float("inf")
+    ):
+        raise GassipError(
+            f"label_weight is {str(given)[:40]!r}; it must be a number, and not negative"
+        )
     return float(given)
 
 
-def read_tensors(folder: Path, name: str, meta: Mapping[str, Any]) -> Tensors:
-    """A safetensors file whose checksum is the one in meta.json: u64 length, JSON header, raw
-    bytes."""
+def read_file(folder: Path, name: str, meta: Mapping[str, Any]) -> bytes:
+    """A file of the run whose checksum is the one in meta.json."""
     path = folder / name
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise GassipError(f"cannot read {path}: {error.strerror}; the run is not complete") from error
+        raise GassipError(
+            f"cannot read {path}: {error.strerror}; the run is not complete"
+        ) from error
     if hashlib.sha256(content).hexdigest() != meta["files"].get(name):
         raise GassipError(f"{path} is damaged: its checksum is not the one in meta.json")
+    return content
+
+
+def read_tensors(folder: Path, name: str, meta: Mapping[str, Any]) -> Tensors:
+    """A safetensors file of the run: u64 length, JSON header, raw bytes."""
+    path, content = folder / name, read_file(folder, name, meta)
     try:
         start = 8 + int.from_bytes(content[:8], "little")
         header = json.loads(content[8:start])
@@ -122,11 +167,21 @@ def write_tensors(tensors: Mapping[str, Array]) -> bytes:
     header: dict[str, object] = {}
     at = 0
     for key, value in ordered:
-        header[key] = {"dtype": names[value.dtype], "shape": value.shape, "data_offsets": (at, at + value.nbytes)}
+        header[key] = {
+            "dtype": names[value.dtype],
+            "shape": value.shape,
+            "data_offsets": (at, at + value.nbytes),
+        }
         at += value.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, *(np.ascontiguousarray(v).tobytes() for _, v in ordered)])
+    return b"".join(
+        [
+            len(text).to_bytes(8, "little"),
+            text,
+            *(np.ascontiguousarray(v).tobytes() for _, v in ordered),
+        ]
+    )
 
 
 def pack(weight: Array, precision: Precision) -> Tensors:
@@ -153,9 +208,19 @@ def unpacked(packed: Tensors) -> Array:
     values = packed[""].astype(np.float32)
     if "bits" in packed:
         bits, shape = packed["bits"], tuple(packed["shape"].tolist())
-        plain = packed["shape"].dtype == np.int64 and packed["shape"].ndim == 1 and min(shape, default=0) > 0
-        if not plain or bits.dtype != np.uint8 or bits.shape != ((int(np.prod(shape, dtype=object)) + 7) // 8,):
-            raise GassipError(f"bits of {list(bits.shape)} {bits.dtype} do not fit a matrix of shape {shape}")
+        plain = (
+            packed["shape"].dtype == np.int64
+            and packed["shape"].ndim == 1
+            and min(shape, default=0) > 0
+        )
+        if (
+            not plain
+            or bits.dtype != np.uint8
+            or bits.shape != ((int(np.prod(shape, dtype=object)) + 7) // 8,)
+        ):
+            raise GassipError(
+                f"bits of {list(bits.shape)} {bits.dtype} do not fit a matrix of shape {shape}"
+            )
         whole = np.zeros(shape, dtype=np.float32)
         whole[np.unpackbits(packed["bits"], count=whole.size).astype(bool).reshape(shape)] = values
         values = whole
@@ -166,13 +231,21 @@ def unpack(state: Tensors, meta: Mapping[str, Any], precision: Precision | None)
     """The net's state as float32, its matrices rounded to `precision`."""
     stored = meta.get("precision", "float32")
     if precision is not None and precision not in get_args(Precision):
-        raise GassipError(f"precision must be one of {', '.join(get_args(Precision))}, not {precision!r}")
+        raise GassipError(
+            f"precision must be one of {', '.join(get_args(Precision))}, not {precision!r}"
+        )
     if stored != "float32" and precision not in (None, stored):
-        raise GassipError(f"its weights are stored as {stored}; {precision} cannot be had from them")
+        raise GassipError(
+            f"its weights are stored as {stored}; {precision} cannot be had from them"
+        )
     out = dict(state)
     for at in range(len(meta["architecture"])):
         name = f"layers.{at}.weight"
-        parts = {key.removeprefix(f"{name}."): out.pop(key) for key in state if key.startswith(f"{name}.")}
+        parts = {
+            key.removeprefix(f"{name}."): out.pop(key)
+            for key in state
+            if key.startswith(f"{name}.")
+        }
         weight = unpacked({"": state[name]} | parts)
         again = stored == "float32" and precision in ("float16", "int8")
         out[name] = unpacked(pack(weight, precision)) if again and precision else weight
@@ -187,7 +260,9 @@ def check_file(out: Path, overwrite: bool) -> None:
     if out.is_dir():
         raise GassipError(f"{out} is a folder; --out must name a file")
     if not out.parent.is_dir():
-        raise GassipError(f"{out} cannot be written: there is no folder {out.parent}; make it, or choose another --out")
+        raise GassipError(
+            f"{out} cannot be written: there is no folder {out.parent}; make it, or choose another --out"
+        )
 
 
 def replace_file(path: Path, content: bytes) -> None:

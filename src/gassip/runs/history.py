@@ -42,7 +42,14 @@ def history_svg(history: History) -> bytes:
                     rows = [row for row in history if row["phase"] == phase and name in row]
                     label = f"{name} ({phase})" if rows else None
                     values = [float(row[name]) for row in rows]
-                    axis.plot([float(row["epoch"]) for row in rows], values, style, color=f"C{at}", lw=1, label=label)
+                    axis.plot(
+                        [float(row["epoch"]) for row in rows],
+                        values,
+                        style,
+                        color=f"C{at}",
+                        lw=1,
+                        label=label,
+                    )
             axis.set(title=title, xlabel="epoch")
             if axis.get_legend_handles_labels()[0]:
                 axis.legend(frameon=False)
@@ -56,7 +63,10 @@ def read_history(path: Path, content: bytes) -> list[dict[str, float | str]]:
     try:
         rows = list(csv.DictReader(io.StringIO(content.decode()), strict=True))
         searched = [row for row in rows if row["phase"] == "search"]
-        return [{name: _cell(name, text) for name, text in row.items() if name != "phase" and text} for row in searched]
+        return [
+            {name: _cell(name, text) for name, text in row.items() if name != "phase" and text}
+            for row in searched
+        ]
     except (ValueError, KeyError, csv.Error) as error:
         raise GassipError(f"{path} is not the history of a run ({error})") from error
 

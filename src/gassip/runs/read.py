@@ -1,30 +1,37 @@
 """Read and check a run's folder (artefact.py says what is in it): nothing is trusted before it
 fits."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as from_bytes
 from torch import Tensor
 
 from gassip.errors import GassipError
 from gassip.graph.graph import SPLITS
-from gassip.runs.history import read_history
-from gassip.nn.propagate import OPERATIONS
-from gassip.train.trainer import Found
-from gassip.settings import Gassip
 from gassip.nn.net import Architecture, Net
-from gassip.runs.format import digest, label_weight, read_tensors
+from gassip.nn.propagate import OPERATIONS
+from gassip.runs.format import label_weight, read_file, read_meta, read_tensors, soft_edges
+from gassip.runs.history import read_history
+from gassip.settings import Settings
+from gassip.settings.old import OLD_RECIPE, schema_1
+from gassip.settings.settings import FIELDS, from_flat
+from gassip.settings.training import Recipe
+from gassip.train.plan import Decision, Plan
 
-SCHEMA = 1
-FILES = ("model.safetensors", "graph.safetensors", "found.safetensors", "history.csv", "history.svg")
+SCHEMA = 2
+SCHEMAS = (1, 2)
+FILES = (
+    "model.safetensors",
+    "graph.safetensors",
+    "found.safetensors",
+    "history.csv",
+    "history.svg",
+)
 Meta = dict[str, Any]
 
 
@@ -35,7 +42,7 @@ class Run:
     folder: Path
     meta: Meta
     model: Net  # in evaluation mode
-    found: Found
+    plan: Plan
     edge_index: Tensor  # [2, kept]
     edge_weight: Tensor | None  # [kept]
     masks: dict[str, Tensor]  # train, val, test: [N] bool
@@ -44,7 +51,9 @@ class Run:
         """y [N] of the run's graph, -1 where unlabelled."""
         y = read_tensors(self.folder, "inputs.safetensors", self.meta).get("y")
         if y is None or y.shape != (self.meta["nodes"],) or y.dtype != np.int64:
-            raise GassipError(f"{self.folder}: inputs.safetensors has no label for each of {self.meta['nodes']} nodes")
+            raise GassipError(
+                f"{self.folder}: inputs.safetensors has no label for each of {self.meta['nodes']} nodes"
+            )
         return torch.from_numpy(y.copy())
 
 
@@ -53,10 +62,11 @@ def open_run(folder: str | Path) -> Run:
     name."""
     folder = Path(folder)
     meta = _read_meta(folder)
-    contents = {name: _read_file(folder / name, meta["files"].get(name)) for name in FILES}
-    model = _unpack(folder / "model.safetensors", contents["model.safetensors"])
-    graph = _unpack(folder / "graph.safetensors", contents["graph.safetensors"])
-    found = _unpack(folder / "found.safetensors", contents["found.safetensors"])
+    for name in FILES:
+        read_file(folder, name, meta)
+    model = _tensors(folder, "model.safetensors", meta)
+    graph = _tensors(folder, "graph.safetensors", meta)
+    found = _tensors(folder, "found.safetensors", meta)
     net = _net(folder / "model.safetensors", meta, model)
     start = _found_net(folder / "found.safetensors", meta, found)
     _check_graph(folder / "graph.safetensors", meta, graph)
@@ -64,19 +74,19 @@ def open_run(folder: str | Path) -> Run:
         folder=folder,
         meta=meta,
         model=net,
-        found=Found(
-            settings=_settings(folder / "meta.json", meta["settings"]),
-            searched=None if meta.get("searched") is None else _settings(folder / "meta.json", meta["searched"]),
+        plan=Plan(
+            **_inputs(folder / "meta.json", meta),
             architecture=start.architecture,
             weight_keep=_weight_keep(folder / "found.safetensors", start, found),
             edge_keep=graph["edge_keep"],
             edge_mask=graph["edge_mask"],
             first_weights=_start(folder / "found.safetensors", start, found, "first."),
             last_weights=_start(folder / "found.safetensors", start, found, "last."),
-            history=read_history(folder / "history.csv", contents["history.csv"]),
+            history=read_history(folder / "history.csv", read_file(folder, "history.csv", meta)),
             seconds=float(meta["seconds"]["search"]),
             feature_index=found.get("feature_index"),
             teacher=_teacher(folder / "found.safetensors", meta, found),
+            decisions=_decisions(folder, meta),
         ),
         edge_index=graph["edge_index"],
         edge_weight=graph.get("edge_weight"),
@@ -87,11 +97,26 @@ def open_run(folder: str | Path) -> Run:
 _KINDS: dict[str, type] = {
     **dict.fromkeys(("dataset", "metric", "device"), str),
     **dict.fromkeys(
-        ("source", "settings", "net", "found", "size", "budget", "accuracy", "scores", "seconds", "versions", "files"),
+        (
+            "source",
+            "settings",
+            "net",
+            "found",
+            "size",
+            "budget",
+            "accuracy",
+            "scores",
+            "seconds",
+            "versions",
+            "files",
+        ),
         dict,
     ),
     **dict.fromkeys(("class_names", "architecture", "notes"), list),
-    **dict.fromkeys(("nodes", "features", "seed", "weights_kept", "weights_total", "edges_kept", "edges_total"), int),
+    **dict.fromkeys(
+        ("nodes", "features", "seed", "weights_kept", "weights_total", "edges_kept", "edges_total"),
+        int,
+    ),
     **dict.fromkeys(("best_epoch", "threads"), int),
 }
 _FOUND_KINDS: dict[str, type] = {"ops": list, "hidden": list, "heads": list, "batch_norm": bool}
@@ -103,28 +128,23 @@ _NET_KINDS: dict[str, type] = {
     "label_weight": float,
 }
 _LOADED: dict[str, type] = {"seed": int, "undirected": bool, "normalize": bool}
-_SOURCE_KINDS: dict[object, dict[str, type]] = {"dataset": {"name": str} | _LOADED, "file": {"path": str} | _LOADED}
+_SOURCE_KINDS: dict[object, dict[str, type]] = {
+    "dataset": {"name": str} | _LOADED,
+    "file": {"path": str} | _LOADED,
+}
 
 
 def _read_meta(folder: Path) -> Meta:
-    path = folder / "meta.json"
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
-    except FileNotFoundError:
-        raise GassipError(f"{path} is missing; is {folder} the folder of a run?") from None
-    except OSError as error:
-        raise GassipError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise GassipError(f"{path} is damaged: not JSON ({error})") from error
-    if not isinstance(meta, dict) or "schema" not in meta:
-        raise GassipError(f"{path} is not that of a gassip run: it names no schema")
-    if meta["schema"] != SCHEMA:
-        raise GassipError(f"{path} has schema {meta['schema']!r}; this version of gassip reads schema {SCHEMA}")
-    if meta.get("sha256") != digest(meta):
-        raise GassipError(f"{path} is damaged or was edited: its checksum does not fit")
+    path, meta = folder / "meta.json", read_meta(folder)
+    if meta["schema"] not in SCHEMAS:
+        raise GassipError(f"{folder} was written by `gassip export`; this reads runs of `search`")
     if isinstance(method := meta.get("method"), str):
-        raise GassipError(f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`")
+        raise GassipError(
+            f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`"
+        )
     _check_kinds(path, meta, _KINDS)
+    if meta["schema"] != 1:
+        _check_kinds(path, meta, {"recipe": dict, "symmetrised": bool, "soft_edges": bool})
     _check_kinds(path, {"label_weight": 0.0} | meta["net"], _NET_KINDS)
     _check_kinds(path, meta["found"], _FOUND_KINDS)
     _check_kinds(path, meta["seconds"], {"search": float, "retrain": float})
@@ -134,65 +154,107 @@ def _read_meta(folder: Path) -> Meta:
     return meta
 
 
-def _no_constant(text: str) -> float:
-    raise ValueError(f"it holds {text}")
-
-
 def _check_kinds(path: Path, values: Meta, kinds: Mapping[str, type]) -> None:
     for name, kind in kinds.items():
         value = values.get(name)
-        fits = isinstance(value, (int, float) if kind is float else kind) and (kind is bool) == isinstance(value, bool)
+        fits = isinstance(value, (int, float) if kind is float else kind) and (
+            kind is bool
+        ) == isinstance(value, bool)
         if not fits:
-            raise GassipError(f"{path}: {name} is {str(value)[:40]!r}; it must be a {kind.__name__}")
+            raise GassipError(
+                f"{path}: {name} is {str(value)[:40]!r}; it must be a {kind.__name__}"
+            )
 
 
-def _read_file(path: Path, expected: object) -> bytes:
+def _tensors(folder: Path, name: str, meta: Meta) -> dict[str, Tensor]:
+    """A safetensors file of the run as torch has it."""
+    arrays = read_tensors(folder, name, meta)
+    return {key: torch.from_numpy(value.copy()) for key, value in arrays.items()}
+
+
+def _inputs(path: Path, meta: Meta) -> dict[str, Any]:
+    """Settings, recipe, and how edges are read: the fields of a Plan that meta.json holds."""
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise GassipError(f"cannot read {path}: {error.strerror}; the run is not complete") from error
-    if hashlib.sha256(content).hexdigest() != expected:
-        raise GassipError(f"{path} is damaged: its checksum is not the one in meta.json")
-    return content
+        if meta["schema"] == 1:
+            return of_schema_1(meta)
+        return {
+            "settings": from_flat(meta["settings"]),
+            "recipe": Recipe(**meta["recipe"]),
+            "symmetrised": meta["symmetrised"],
+            "soft_edges": meta["soft_edges"],
+        }
+    except (GassipError, TypeError, KeyError) as error:
+        raise GassipError(
+            f"{path}: settings do not fit this version of gassip ({error})"
+        ) from error
 
 
-def _unpack(path: Path, content: bytes) -> dict[str, Tensor]:
+def of_schema_1(meta: Meta) -> dict[str, Any]:
+    """Schema 1 held one table of inputs and results; `searched` are the inputs where they differ."""
+    stages = frozenset(name for name, own in FIELDS.items() if own.stage)
+    taken = meta["settings"]
+    recipe = {own.name: taken.get(OLD_RECIPE.get(own.name, own.name)) for own in fields(Recipe)}
+    return {
+        "settings": Settings.of(**schema_1(meta.get("searched") or taken, stages)),
+        "recipe": Recipe(**{name: value for name, value in recipe.items() if value is not None}),
+        "symmetrised": taken.get("direction") == "both",
+        "soft_edges": soft_edges(meta),
+    }
+
+
+def _decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:
+    """decisions.json; none in schema 1."""
+    if meta["schema"] == 1:
+        return ()
+    path = folder / "decisions.json"
     try:
-        return from_bytes(content)
-    except (SafetensorError, ValueError, RuntimeError, KeyError) as error:
-        raise GassipError(f"{path} is not a safetensors file ({error})") from error
-
-
-def _settings(path: Path, given: Meta) -> Gassip:
-    try:
-        return Gassip(**given)
-    except (GassipError, TypeError) as error:
-        raise GassipError(f"{path}: settings do not fit this version of gassip ({error})") from error
+        rows = json.loads(read_file(folder, path.name, meta))
+        return tuple(Decision(**{**row, "tried": tuple(row["tried"])}) for row in rows)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise GassipError(f"{path} does not hold the decisions of a run ({error})") from error
 
 
 def _net(path: Path, meta: Meta, state: dict[str, Tensor]) -> Net:
     """Shapes first, on a device without memory, so that a hostile size costs nothing."""
-    net = _empty_net(path, meta, meta["net"] | {"ops": meta["architecture"]}, state.get("feature_index"))
+    net = _empty_net(
+        path, meta, meta["net"] | {"ops": meta["architecture"]}, state.get("feature_index")
+    )
     for at, layer in enumerate(net.layers):
         if f"layers.{at}.weight.bits" in state:
-            net.register_buffer(f"weight_keep_{at}", torch.empty_like(layer.weight, dtype=torch.bool))
+            net.register_buffer(
+                f"weight_keep_{at}", torch.empty_like(layer.weight, dtype=torch.bool)
+            )
             state = _unmasked(path, state, at, layer.weight.shape)
-    _check_tensors(path, state, {name: (value.shape, value.dtype) for name, value in net.state_dict().items()})
+    _check_tensors(
+        path, state, {name: (value.shape, value.dtype) for name, value in net.state_dict().items()}
+    )
     net.load_state_dict(state, assign=True)
     net.label_weight = label_weight(meta)
     return net.eval()
 
 
-def _unmasked(path: Path, state: dict[str, Tensor], at: int, shape: torch.Size) -> dict[str, Tensor]:
+def _unmasked(
+    path: Path, state: dict[str, Tensor], at: int, shape: torch.Size
+) -> dict[str, Tensor]:
     """The state with the matrix of layer `at` whole, its removed weights 0, and `weight_keep`
     beside it."""
     name, count = f"layers.{at}.weight", shape.numel()
     own = {part: state.get(f"{name}{part}", torch.empty(0)) for part in ("", ".bits", ".shape")}
     bits = own[".bits"]
-    plain = bits.dtype == torch.uint8 and bits.shape == ((count + 7) // 8,) and own[".shape"].tolist() == list(shape)
-    keep = torch.from_numpy(np.unpackbits(bits.numpy(), count=count)).bool().view(shape) if plain else None
+    plain = (
+        bits.dtype == torch.uint8
+        and bits.shape == ((count + 7) // 8,)
+        and own[".shape"].tolist() == list(shape)
+    )
+    keep = (
+        torch.from_numpy(np.unpackbits(bits.numpy(), count=count)).bool().view(shape)
+        if plain
+        else None
+    )
     if keep is None or own[""].shape != (int(keep.sum()),) or own[""].dtype != torch.float32:
-        raise GassipError(f"{path} does not fit meta.json: {name} is not of shape {list(shape)} under its mask")
+        raise GassipError(
+            f"{path} does not fit meta.json: {name} is not of shape {list(shape)} under its mask"
+        )
     whole = torch.zeros(shape)
     whole[keep] = own[""]
     rest = {key: value for key, value in state.items() if not key.startswith(name)}
@@ -223,18 +285,33 @@ def _empty_net(path: Path, meta: Meta, shape: Meta, feature_index: Tensor | None
     if feature_index is not None:
         _check_index(path, meta["features"], feature_index)
     with torch.device("meta"):
-        return Net(meta["features"], len(meta["class_names"]), architecture, meta["net"]["dropout"], feature_index)
+        return Net(
+            meta["features"],
+            len(meta["class_names"]),
+            architecture,
+            meta["net"]["dropout"],
+            feature_index,
+        )
 
 
 def _check_index(path: Path, features: int, index: Tensor) -> None:
     """Ascending columns of x."""
     plain = index.dtype == torch.int64 and index.ndim == 1 and index.numel() > 0
-    if not plain or bool((index.diff() <= 0).any()) or int(index[0]) < 0 or int(index[-1]) >= features:
-        raise GassipError(f"{path} does not fit meta.json: feature_index must name some of {features} columns in order")
+    if (
+        not plain
+        or bool((index.diff() <= 0).any())
+        or int(index[0]) < 0
+        or int(index[-1]) >= features
+    ):
+        raise GassipError(
+            f"{path} does not fit meta.json: feature_index must name some of {features} columns in order"
+        )
 
 
 def _check_tensors(
-    path: Path, tensors: Mapping[str, Tensor], expected: Mapping[str, tuple[Sequence[int], torch.dtype]]
+    path: Path,
+    tensors: Mapping[str, Tensor],
+    expected: Mapping[str, tuple[Sequence[int], torch.dtype]],
 ) -> None:
     """Exactly these tensors, of these shapes and types."""
     if odd := sorted(tensors.keys() ^ expected.keys()):
@@ -243,7 +320,9 @@ def _check_tensors(
         value = tensors[name]
         if tuple(value.shape) != tuple(shape) or value.dtype != dtype:
             was = f"{list(value.shape)} {value.dtype}"
-            raise GassipError(f"{path} does not fit meta.json: {name} is {was}, not {list(shape)} {dtype}")
+            raise GassipError(
+                f"{path} does not fit meta.json: {name} is {was}, not {list(shape)} {dtype}"
+            )
 
 
 def _check_graph(path: Path, meta: Meta, graph: dict[str, Tensor]) -> None:
@@ -258,8 +337,12 @@ def _check_graph(path: Path, meta: Meta, graph: dict[str, Tensor]) -> None:
         expected["edge_weight"] = ((kept,), torch.float32)
     _check_tensors(path, graph, expected)
     ends = graph["edge_index"]
-    if int(graph["edge_keep"].sum()) != kept or (kept and not 0 <= int(ends.min()) <= int(ends.max()) < nodes):
-        raise GassipError(f"{path} does not fit meta.json: its edges are not {kept} among {nodes} nodes")
+    if int(graph["edge_keep"].sum()) != kept or (
+        kept and not 0 <= int(ends.min()) <= int(ends.max()) < nodes
+    ):
+        raise GassipError(
+            f"{path} does not fit meta.json: its edges are not {kept} among {nodes} nodes"
+        )
 
 
 def _teacher(path: Path, meta: Meta, found: dict[str, Tensor]) -> Tensor | None:
@@ -272,7 +355,9 @@ def _teacher(path: Path, meta: Meta, found: dict[str, Tensor]) -> Tensor | None:
 
 def _weight_keep(path: Path, net: Net, found: dict[str, Tensor]) -> list[Tensor]:
     mine = {name: value for name, value in found.items() if name.startswith("weight_keep.")}
-    expected = {f"weight_keep.{at}": (layer.weight.shape, torch.bool) for at, layer in enumerate(net.layers)}
+    expected = {
+        f"weight_keep.{at}": (layer.weight.shape, torch.bool) for at, layer in enumerate(net.layers)
+    }
     _check_tensors(path, mine, expected)
     return [mine[name] for name in expected]
 
@@ -280,6 +365,10 @@ def _weight_keep(path: Path, net: Net, found: dict[str, Tensor]) -> list[Tensor]
 def _start(path: Path, net: Net, found: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Weights a retraining may start from, those of norms included; their running statistics start
     anew."""
-    mine = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
-    _check_tensors(path, mine, {name: (value.shape, value.dtype) for name, value in net.named_parameters()})
+    mine = {
+        name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)
+    }
+    _check_tensors(
+        path, mine, {name: (value.shape, value.dtype) for name, value in net.named_parameters()}
+    )
     return mine

@@ -3,43 +3,39 @@ in it is a pickle.
 
     meta.json           what was done and how well it went, below
     model.safetensors   the state of `Net`; where weights of layer l are removed, layers.<l>.weight
-                        [kept] holds the
-                        others, row by row, layers.<l>.weight.bits which they are, one bit each, and
-                        layers.<l>.weight.shape their matrix; `feature_index` names the columns of x
-                        that the net reads (absent: all)
+                        [kept] holds the others, row by row, layers.<l>.weight.bits which they are,
+                        one bit each, and layers.<l>.weight.shape their matrix; `feature_index`
+                        names the columns of x that the net reads (absent: all)
     graph.safetensors   edge_index [2, kept], edge_weight [kept] where edges weigh other than 1;
-                        edge_keep [E] and
-                        edge_mask [E] over the edges of the input graph; train_mask, val_mask,
-                        test_mask [N]
+                        edge_keep [E] and edge_mask [E] over the edges of the input graph;
+                        train_mask, val_mask, test_mask [N]
     found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>,
-                        feature_index
-                        unless all features are read, and teacher [N, C] where there was one
+                        feature_index unless all features are read, teacher [N, C] if there is one
     inputs.safetensors  what the net reads of the graph, for gassip.runtime: x [N, d], or x_data,
-                        x_indices, x_indptr
-                        where it is sparse; y [N]; ids, a JSON list as bytes, where nodes have
-                        names. Counted in no size
+                        x_indices, x_indptr where it is sparse; y [N]; ids, a JSON list as bytes,
+                        where nodes have names. Counted in no size
+    decisions.json      what the search decided: a list of stage, taken, tried, statistic, threshold
     history.csv         one row per epoch, `phase` search or retrain; an empty cell was not measured
     history.svg         the same as a drawing
 
-meta.json, schema 1 (strict JSON; null where a number is not defined):
+meta.json, schema 2 (strict JSON; null where a number is not defined):
 
-    schema            1
+    schema            2
     dataset           the graph's name
     source            kind (dataset | file | memory), name or path, seed, undirected, normalize;
-                      fingerprint of the
-                      graph (Graph.fingerprint) and inputs_fingerprint (the same without labels and
-                      splits)
+                      fingerprint of the graph (Graph.fingerprint) and inputs_fingerprint (the same
+                      without labels and splits)
     nodes, features   sizes of the input graph
     class_names       list, in the order of the net's outputs
     preset            name, or null
     seed, metric      of search and retraining; what validation judged by
-    settings          every field of Gassip, as the net was retrained
-    searched          the same, as the search began, where its contest chose others; null: the same
+    settings          the inputs of the search, by flat name (gassip.settings)
+    recipe            how the net was trained (gassip.settings.training.Recipe)
+    symmetrised       whether every edge is read both ways
+    soft_edges        whether kept edges weigh M_G besides what was given
     architecture      list of operation names, one per layer
     net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what
-                      rebuilds `Net`; and
-                      label_weight, how much training labels count beside it (0, or absent: not at
-                      all)
+                      rebuilds `Net`; and label_weight of the label-propagation logits (0: none)
     found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
     weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was retrained
     size              what is physically there: params stored, bytes of model.safetensors, edges,
@@ -52,7 +48,7 @@ meta.json, schema 1 (strict JSON; null where a number is not defined):
     versions          gassip, torch, torch_geometric, numpy, python
     threads, device   what it ran on
     notes             what was cleaned or drawn on the way in
-    files             {name: sha256} of the other six
+    files             {name: sha256} of the others
     inputs_bytes      of inputs.safetensors
     sha256            of this object without this key, as compact JSON with sorted keys
 """
@@ -64,18 +60,23 @@ import platform
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import torch
-import torch_geometric
 from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from gassip import __version__
 from gassip.errors import GassipError
+from gassip.graph.csr import Csr
 from gassip.graph.files import read_ids
 from gassip.graph.graph import SPLITS, Graph
+from gassip.nn.net import Architecture, Model, Net
+from gassip.nn.size import packed, size_of
+from gassip.runs.format import digest
+from gassip.runs.format import replace_file as replace_file
 from gassip.runs.history import History, history_csv
 from gassip.runs.history import history_svg as history_svg
 from gassip.runs.read import FILES as FILES
@@ -83,19 +84,13 @@ from gassip.runs.read import SCHEMA
 from gassip.runs.read import Meta as Meta
 from gassip.runs.read import Run as Run
 from gassip.runs.read import open_run as open_run
-from gassip.train.trainer import Found, Solution, oriented
-from gassip.settings import Gassip
-from gassip.nn.size import packed, size_of
-from gassip.nn.net import Architecture, Model, Net
-from gassip.graph.csr import Csr
-from gassip.runs.format import digest
-from gassip.runs.format import replace_file as replace_file
+from gassip.train.plan import Plan, Solution
 
 
 def save(
     folder: str | Path,
     graph: Graph,
-    found: Found,
+    plan: Plan,
     solution: Solution,
     *,
     seed: int = 0,
@@ -109,23 +104,27 @@ def save(
     """Write a run's folder, all of it or nothing, and return its meta.json."""
     folder = Path(folder)
     check_target(folder, overwrite)
-    if found.settings.direction == "both":  # a reader of the folder starts from the graph so made
-        graph, source = oriented(graph, found.settings), {**(source or {}), "undirected": True}
-    history = [{"phase": "search", **row} for row in found.history]
+    if plan.symmetrised:  # a reader of the folder starts from the graph so made
+        graph, source = plan.on(graph, all_edges=True), {**(source or {}), "undirected": True}
+    history = [{"phase": "search", **row} for row in plan.history]
     history += [{"phase": "retrain", **row} for row in retrain_history]
     contents = {
         "model.safetensors": packed(solution.model),
-        "graph.safetensors": _pack(_graph_tensors(graph, found, solution)),
-        "found.safetensors": _pack(_found_tensors(found)),
+        "graph.safetensors": _pack(_graph_tensors(graph, plan, solution)),
+        "found.safetensors": _pack(_found_tensors(plan)),
         "inputs.safetensors": _pack(_input_tensors(graph, solution.model, source or {})),
+        "decisions.json": to_json([asdict(decision) for decision in plan.decisions]).encode(),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history),
     }
-    meta = _meta(graph, found, solution) | {"seed": seed, "metric": metric, "preset": preset}
+    meta = _meta(graph, plan, solution) | {"seed": seed, "metric": metric, "preset": preset}
     meta["budget"] = dict(budget or {})
     meta["inputs_bytes"] = len(contents["inputs.safetensors"])
     meta["source"] = {"kind": "memory"} | dict(source or {})
-    meta["source"] |= {"fingerprint": graph.fingerprint, "inputs_fingerprint": inputs_fingerprint(graph)}
+    meta["source"] |= {
+        "fingerprint": graph.fingerprint,
+        "inputs_fingerprint": inputs_fingerprint(graph),
+    }
     return _sealed(folder, meta, contents)
 
 
@@ -156,7 +155,9 @@ def save_method(
         graph, source = graph.both_ways, {**(source or {}), "undirected": True}
     rows = [{"phase": "retrain", **row} for row in history]
     masks = {f"{split}_mask": graph.mask(split) for split in SPLITS}
-    weight = {} if solution.graph.edge_weight is None else {"edge_weight": solution.graph.edge_weight}
+    weight = (
+        {} if solution.graph.edge_weight is None else {"edge_weight": solution.graph.edge_weight}
+    )
     contents = {
         "model.safetensors": packed(solution.model),
         "graph.safetensors": _pack({"edge_index": solution.graph.edge_index} | weight | masks),
@@ -164,7 +165,9 @@ def save_method(
         "history.svg": history_svg(rows),
     }
     net = _plain(solution.model.architecture) if isinstance(solution.model, Net) else None
-    size = asdict(size_of(solution.model, solution.graph)) if isinstance(solution.model, Net) else None
+    size = (
+        asdict(size_of(solution.model, solution.graph)) if isinstance(solution.model, Net) else None
+    )
     meta = _counts(graph, solution) | {
         "method": method,
         "settings": dict(settings),
@@ -179,19 +182,26 @@ def save_method(
         "inputs_bytes": None,
     }
     meta["source"] = {"kind": "memory"} | dict(source or {})
-    meta["source"] |= {"fingerprint": graph.fingerprint, "inputs_fingerprint": inputs_fingerprint(graph)}
+    meta["source"] |= {
+        "fingerprint": graph.fingerprint,
+        "inputs_fingerprint": inputs_fingerprint(graph),
+    }
     return _sealed(folder, meta, contents)
 
 
 def _sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
     """Write the folder with the checksums of its files in meta.json."""
-    meta["files"] = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    meta["files"] = {
+        name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
+    }
     meta["sha256"] = digest(meta)
     contents["meta.json"] = to_json(meta).encode()
     try:
         write_folder(folder.resolve(), contents)
     except OSError as error:
-        raise GassipError(f"cannot write {folder}: {error.strerror or error}; nothing was kept of it") from error
+        raise GassipError(
+            f"cannot write {folder}: {error.strerror or error}; nothing was kept of it"
+        ) from error
     return meta
 
 
@@ -202,7 +212,9 @@ def check_target(folder: Path, overwrite: bool) -> None:
     if not overwrite:
         raise GassipError(f"{folder} exists; choose another --out, or --overwrite to replace it")
     if not all((folder / name).is_file() for name in ("meta.json", "model.safetensors")):
-        raise GassipError(f"{folder} is not the folder of a run, so it is not overwritten; choose another --out")
+        raise GassipError(
+            f"{folder} is not the folder of a run, so it is not overwritten; choose another --out"
+        )
 
 
 def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -236,21 +248,26 @@ def to_json(value: object) -> str:
 def inputs_fingerprint(graph: Graph) -> str:
     """sha256 of what a net reads: features, edges, given weights; not labels or splits."""
     none = torch.zeros(graph.num_nodes, dtype=torch.bool)
-    blank = replace(graph, y=none.long(), train_mask=none, val_mask=none, test_mask=none, class_names=())
+    blank = replace(
+        graph, y=none.long(), train_mask=none, val_mask=none, test_mask=none, class_names=()
+    )
     return blank.fingerprint
 
 
-def _meta(graph: Graph, found: Found, solution: Solution) -> Meta:
+def _meta(graph: Graph, plan: Plan, solution: Solution) -> Meta:
     assert isinstance(solution.model, Net)  # of the models there are, the one a folder can hold
     net = _plain(solution.model.architecture)
     return _counts(graph, solution) | {
-        "settings": _plain(found.settings),
-        "searched": None if found.searched is None else _plain(found.searched),
+        "settings": plan.settings.flat(),
+        "recipe": asdict(plan.recipe),
+        "symmetrised": plan.symmetrised,
+        "soft_edges": plan.soft_edges,
         "architecture": net.pop("ops"),
-        "net": net | {"dropout": solution.model.dropout, "label_weight": solution.model.label_weight},
-        "found": _plain(found.architecture),
+        "net": net
+        | {"dropout": solution.model.dropout, "label_weight": solution.model.label_weight},
+        "found": _plain(plan.architecture),
         "size": asdict(solution.size or size_of(solution.model, solution.graph)),
-        "seconds": {"search": found.seconds, "retrain": solution.seconds},
+        "seconds": {"search": plan.seconds, "retrain": solution.seconds},
     }
 
 
@@ -276,23 +293,30 @@ def _counts(graph: Graph, solution: Solution) -> Meta:
     }
 
 
-def _plain(fields: Architecture | Gassip) -> Meta:
+def _plain(fields: Architecture) -> Meta:
     """As JSON has it: lists for tuples."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(fields).items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(fields).items()
+    }
 
 
 def versions() -> dict[str, str]:
     return {
         "gassip": __version__,
         "torch": str(torch.__version__),
-        "torch_geometric": str(torch_geometric.__version__),
+        "torch_geometric": metadata.version("torch_geometric"),
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
 
 
-def _graph_tensors(graph: Graph, found: Found, solution: Solution) -> dict[str, Tensor]:
-    tensors = {"edge_index": solution.graph.edge_index, "edge_keep": found.edge_keep, "edge_mask": found.edge_mask}
+def _graph_tensors(graph: Graph, plan: Plan, solution: Solution) -> dict[str, Tensor]:
+    tensors = {
+        "edge_index": solution.graph.edge_index,
+        "edge_keep": plan.edge_keep,
+        "edge_mask": plan.edge_mask,
+    }
     if solution.graph.edge_weight is not None:
         tensors["edge_weight"] = solution.graph.edge_weight
     return tensors | {f"{split}_mask": graph.mask(split) for split in SPLITS}
@@ -314,18 +338,21 @@ def _input_tensors(graph: Graph, model: Model, source: Mapping[str, object]) -> 
     return tensors
 
 
-def _found_tensors(found: Found) -> dict[str, Tensor]:
-    tensors = {f"weight_keep.{at}": keep for at, keep in enumerate(found.weight_keep)}
-    if found.feature_index is not None:
-        tensors["feature_index"] = found.feature_index
-    if found.teacher is not None:
-        tensors["teacher"] = found.teacher
-    tensors |= {f"first.{name}": value for name, value in found.first_weights.items()}
-    return tensors | {f"last.{name}": value for name, value in found.last_weights.items()}
+def _found_tensors(plan: Plan) -> dict[str, Tensor]:
+    tensors = {f"weight_keep.{at}": keep for at, keep in enumerate(plan.weight_keep)}
+    if plan.feature_index is not None:
+        tensors["feature_index"] = plan.feature_index
+    if plan.teacher is not None:
+        tensors["teacher"] = plan.teacher
+    tensors |= {f"first.{name}": value for name, value in plan.first_weights.items()}
+    return tensors | {f"last.{name}": value for name, value in plan.last_weights.items()}
 
 
 def _pack(tensors: Mapping[str, Tensor]) -> bytes:
     # clone: safetensors refuses two names for one memory
     return to_bytes(
-        {name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in tensors.items()}
+        {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, value in tensors.items()
+        }
     )

@@ -37,18 +37,9 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
 from gassip.nn.net import Model, Net, kept, passing, words
 from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
-from gassip.train.losses import lesson, supervised
-from gassip.train.trainer import (
-    Found,
-    Solution,
-    conclude,
-    found_net,
-    oriented,
-    retrain,
-    seeded,
-    solve,
-    sparser,
-)
+from gassip.train.losses import supervised, training_loss
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import conclude, planned_net, retrain, seeded, solve
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -116,29 +107,28 @@ def solve_many(
 
 def retrain_many(
     graph: Graph,
-    found: Found,
+    plan: Plan,
     *,
     seeds: Sequence[int],
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> list[Solution]:
-    """What `retrain.retrain` gives for each of `seeds`; with a teacher, labels or pruning, by
-    single runs."""
-    settings, graph = found.settings, oriented(graph, found.settings)
-    plain = lesson(settings, found.teacher) is supervised and settings.keep_epoch == "best"
-    if not plain or settings.retrain_weights > 0 or settings.label_weight > 0:
-        return [
-            retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds
-        ]
+    """What `trainer.retrain` gives for each of `seeds`; with a teacher, label propagation or
+    pruning, by single runs."""
+    recipe = plan.recipe
+    plain = training_loss(recipe, plan.teacher) is supervised and recipe.keep_epoch == "best"
+    if not plain or recipe.prune_to > 0 or recipe.label_weight > 0:
+        return [retrain(graph, plan, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
+    kept = plan.on(graph)
     return solve_many(
-        sparser(graph, found),
-        lambda: found_net(graph, found),
+        kept,
+        lambda: planned_net(kept, plan),
         seeds=seeds,
-        epochs=settings.retrain_epochs,
-        lr=settings.retrain_lr,
-        weight_decay=settings.retrain_weight_decay,
+        epochs=recipe.epochs,
+        lr=recipe.lr,
+        weight_decay=recipe.weight_decay,
         metric=metric,
-        edges_total=graph.num_edges,
+        edges_total=plan.edge_keep.numel(),
         on_epoch=on_epoch,
     )
 

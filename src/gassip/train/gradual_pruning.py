@@ -19,7 +19,7 @@ from torch import Tensor
 from gassip.errors import GassipError
 from gassip.nn.net import Model, Net
 from gassip.paper.masks import weight_keep
-from gassip.settings import Gassip
+from gassip.settings.training import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +32,16 @@ class Pruning:
     rule: str = "magnitude"  # or random
 
     @staticmethod
-    def of(settings: Gassip) -> "Pruning | None":
-        """What the settings say of a training; None where no weight goes."""
-        epochs = settings.retrain_epochs
-        if settings.retrain_weights == 0:
+    def of(recipe: Recipe) -> "Pruning | None":
+        """What the recipe says of a training; None where no weight goes."""
+        epochs = recipe.epochs
+        if recipe.prune_to == 0:
             return None
         return Pruning(
-            weights=settings.retrain_weights,
+            weights=recipe.prune_to,
             first=epochs // 30,
             last=max(1, 2 * epochs // 3),
-            rule=settings.prune_rule,
+            rule=recipe.prune_rule,
         )
 
     def share_left(self, epoch: int) -> float:
@@ -53,7 +53,7 @@ class Pruning:
         """Refuse to leave fewer numbers than those that are never pruned."""
         if self.weights <= (others := besides(model.named_parameters())):
             raise GassipError(
-                f"retrain_weights is {self.weights}; this net has {others} biases and the like besides its weights, "
+                f"prune_to is {self.weights}; this net has {others} biases and the like besides its weights, "
                 f"which stay: give {others + 1} or more, or a narrower net"
             )
 

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from gassip.graph.graph import Graph
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import Gassip
+from gassip.settings.training import Recipe
 
 Loss = Callable[[Model, Graph, MaskedGraph, int], Tensor]  # the last is the epoch, from 1
 
@@ -51,24 +51,24 @@ def distillation(log_share: Tensor, teacher: Tensor, nodes: Tensor) -> Tensor:
     return -(teacher[nodes] * log_share[nodes]).sum(1).mean()
 
 
-def lesson(settings: Gassip, teacher: Tensor | None = None) -> Loss:
-    """The loss that the settings name; plain cross-entropy where they name nothing."""
-    if teacher is not None and settings.distillation > 0:
-        return taught(teacher, settings.distillation)
-    return alone(settings) if settings.consistency > 0 else supervised
+def training_loss(recipe: Recipe, teacher: Tensor | None = None) -> Loss:
+    """The loss that the recipe names; plain cross-entropy where it names nothing."""
+    if teacher is not None and recipe.distillation > 0:
+        return taught(teacher, recipe.distillation)
+    if recipe.consistency > 0:
+        return alone(recipe)
+    return supervised
 
 
-def alone(settings: Gassip) -> Loss:
+def alone(recipe: Recipe) -> Loss:
     """Labels, and the agreement of two passes."""
 
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
         logs = [F.log_softmax(model.run(graph.x, masked), 1) for _ in range(2)]
         train = graph.train_mask
         labels = torch.stack([F.nll_loss(own[train], graph.y[train]) for own in logs]).mean()
-        agreement = consistency([own.exp() for own in logs], settings.consistency_temperature)
-        return (
-            labels + settings.consistency * min(1.0, epoch / settings.consistency_ramp) * agreement
-        )
+        agreement = consistency([own.exp() for own in logs], recipe.consistency_temperature)
+        return labels + recipe.consistency * min(1.0, epoch / recipe.consistency_ramp) * agreement
 
     return loss
 

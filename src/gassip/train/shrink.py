@@ -38,37 +38,38 @@ from gassip.metrics import all_scores
 from gassip.nn.net import Architecture, Net
 from gassip.nn.propagate import OPERATIONS
 from gassip.nn.size import size_of
-from gassip.train.trainer import Found, Solution, predict
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import predict
 
 State = dict[str, Tensor]
 
 
-def select(found: Found, features: Tensor, units: Sequence[Tensor]) -> Found:
+def select(plan: Plan, features: Tensor, units: Sequence[Tensor]) -> Plan:
     """What was found, reading only `features` [D] bool, with only `units` (one [F] bool per hidden
     layer)."""
-    architecture = found.architecture
+    architecture = plan.architecture
     units = [even(keep, heads_of(architecture, l)) for l, keep in enumerate(units)]
     rows = [features, *units]
-    keeps = {f"weight_keep_{l}": keep for l, keep in enumerate(found.weight_keep)}
+    keeps = {f"weight_keep_{l}": keep for l, keep in enumerate(plan.weight_keep)}
     return replace(
-        found,
+        plan,
         architecture=narrowed(architecture, units),
         weight_keep=list(take(keeps, architecture, rows).values()),
-        first_weights=take(found.first_weights, architecture, rows),
-        last_weights=take(found.last_weights, architecture, rows),
-        feature_index=narrowed_index(found.feature_index, features),
+        first_weights=take(plan.first_weights, architecture, rows),
+        last_weights=take(plan.last_weights, architecture, rows),
+        feature_index=narrowed_index(plan.feature_index, features),
     )
 
 
-def compact(found: Found) -> Found:
+def compact(plan: Plan) -> Plan:
     """What was found without the units and features that no kept weight enters or leaves."""
-    keep, architecture = [k.clone() for k in found.weight_keep], found.architecture
+    keep, architecture = [k.clone() for k in plan.weight_keep], plan.architecture
     alive = [k.any(1) for k in keep]  # rows: features, then the units of each hidden layer
     for l in range(len(keep) - 1, 0, -1):
         alive[l] = some(keep[l].any(1) & _by_unit(keep[l - 1], architecture.hidden[l - 1]).any(0))
         keep[l - 1] &= alive[l].repeat(keep[l - 1].shape[1] // alive[l].numel())
     alive[0] = some(keep[0].any(1))
-    return select(found, alive[0], alive[1:])
+    return select(plan, alive[0], alive[1:])
 
 
 def shrink(solution: Solution) -> Solution:

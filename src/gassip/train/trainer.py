@@ -8,7 +8,6 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -16,58 +15,17 @@ from torch.nn import functional as F
 
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, all_scores, score
-from gassip.nn.net import Architecture, Model, Net, net_for
+from gassip.nn.net import Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.nn.size import Size, size_of
-from gassip.settings import Gassip
+from gassip.nn.size import size_of
 from gassip.train.gradual_pruning import Pruning
-from gassip.train.label_propagation import known_labels, opinion, opinion_in_training
-from gassip.train.losses import Loss, lesson, supervised
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Found:
-    """What a search hands over: an architecture, which of its weights exist, which edges exist."""
-
-    settings: Gassip
-    architecture: Architecture
-    weight_keep: list[Tensor]  # per layer, bool, of the shape of its weight
-    edge_keep: Tensor  # [E] bool
-    edge_mask: Tensor  # [E] M_G at the end; ones without sparsification
-    first_weights: dict[str, Tensor]  # the net's parameters as the search started (rewind)
-    last_weights: dict[str, Tensor]  # and as it ended, masks multiplied in (inherit)
-    history: list[dict[str, float | str]]
-    seconds: float
-    feature_index: Tensor | None = None  # [kept] int64: the columns of x the net reads; None: all
-    teacher: Tensor | None = (
-        None  # [N, C] class shares that the net is also trained towards; None: labels alone
-    )
-    searched: Gassip | None = (
-        None  # what the search began with, where the contest chose other settings; None: the same
-    )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Solution:
-    """A trained net and the graph it runs on."""
-
-    model: Model
-    graph: Graph  # with the kept edges only
-    scores: dict[str, dict[str, float]]  # metric -> split -> value
-    weights_kept: int
-    weights_total: int
-    edges_kept: int
-    edges_total: int
-    seconds: float
-    best_epoch: int
-    size: Size | None = None  # of a `Net`: what is physically there
-    details: dict[str, object] = field(
-        default_factory=dict
-    )  # what a method has to say beyond the counts
-
-    @property
-    def accuracy(self) -> dict[str, float]:
-        return self.scores["accuracy"]
+from gassip.train.label_propagation import (
+    known_labels,
+    label_logits,
+    out_of_fold_label_logits,
+)
+from gassip.train.losses import Loss, supervised, training_loss
+from gassip.train.plan import Plan, Solution
 
 
 @contextmanager
@@ -123,7 +81,7 @@ def train(
             on_epoch(row | {"train_loss": float(value_of_loss.detach())})
     model.load_state_dict(best_state)
     model.zero_pruned()
-    model.heard = None
+    model.label_logits = None
     model.eval()
     return best_epoch
 
@@ -155,7 +113,9 @@ def predict(model: Model, graph: Graph) -> Tensor:
     scores = model.run(graph.x, masked)
     if not model.label_weight or not bool(graph.train_mask.any()):
         return scores
-    return scores + model.label_weight * opinion(known_labels(graph), graph.num_classes, masked)
+    return scores + model.label_weight * label_logits(
+        known_labels(graph), graph.num_classes, masked
+    )
 
 
 def solve(
@@ -222,56 +182,45 @@ def conclude(
 
 def retrain(
     graph: Graph,
-    found: Found,
+    plan: Plan,
     *,
     seed: int = 0,
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
     """Train what a search found on the sparser graph, with the pruned weights at exactly 0."""
-    settings, graph = found.settings, oriented(graph, found.settings)
-    kept = sparser(graph, found)
+    recipe, kept = plan.recipe, plan.on(graph)
     return solve(
         kept,
-        lambda: hearing(found_net(graph, found), kept, settings),
-        epochs=settings.retrain_epochs,
-        lr=settings.retrain_lr,
-        weight_decay=settings.retrain_weight_decay,
+        lambda: with_label_logits(planned_net(kept, plan), kept, recipe.label_weight),
+        epochs=recipe.epochs,
+        lr=recipe.lr,
+        weight_decay=recipe.weight_decay,
         seed=seed,
         metric=metric,
-        loss=lesson(settings, found.teacher),
-        keep=settings.keep_epoch,
-        pruning=Pruning.of(settings),
-        edges_total=graph.num_edges,
+        loss=training_loss(recipe, plan.teacher),
+        keep=recipe.keep_epoch,
+        pruning=Pruning.of(recipe),
+        edges_total=plan.edge_keep.numel(),
         on_epoch=on_epoch,
     )
 
 
-def hearing(net: Net, graph: Graph, settings: Gassip) -> Net:
-    """The net, beside which training labels count as much as the settings say."""
-    net.label_weight = settings.label_weight
-    if net.label_weight:
-        said = opinion_in_training(known_labels(graph), graph.num_classes, MaskedGraph.of(graph))
-        net.heard = net.label_weight * said
+def with_label_logits(net: Net, graph: Graph, weight: float) -> Net:
+    """The net, to whose logits label-propagation logits are added with this weight."""
+    net.label_weight = weight
+    if weight:
+        logits = out_of_fold_label_logits(
+            known_labels(graph), graph.num_classes, MaskedGraph.of(graph)
+        )
+        net.label_logits = weight * logits
     return net
 
 
-def found_net(graph: Graph, found: Found) -> Net:
-    """The found architecture with its pruned weights, at the start that the settings name."""
-    net = net_for(graph, found.architecture, found.settings.retrain_dropout, found.feature_index)
-    starts = {"fresh": {}, "rewind": found.first_weights, "inherit": found.last_weights}
-    net.load_state_dict(starts[found.settings.retrain_start], strict=False)
-    net.prune(found.weight_keep)
+def planned_net(graph: Graph, plan: Plan) -> Net:
+    """The plan's architecture with its pruned weights, at the start that the recipe names."""
+    net = net_for(graph, plan.architecture, plan.recipe.dropout, plan.feature_index)
+    starts = {"fresh": {}, "rewind": plan.first_weights, "inherit": plan.last_weights}
+    net.load_state_dict(starts[plan.recipe.start], strict=False)
+    net.prune(plan.weight_keep)
     return net
-
-
-def oriented(graph: Graph, settings: Gassip) -> Graph:
-    """The graph as the settings have its edges read: as given, or both ways."""
-    return graph.both_ways if settings.direction == "both" else graph
-
-
-def sparser(graph: Graph, found: Found) -> Graph:
-    """The graph with the kept edges only; they weigh M_G (`soft`) or as given (`binary`)."""
-    graph = oriented(graph, found.settings)
-    soft = found.settings.kept_edges == "soft" and found.settings.sparsify
-    return graph.keep(found.edge_keep, graph.weight * found.edge_mask if soft else None)

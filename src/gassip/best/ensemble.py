@@ -1,0 +1,156 @@
+"""The teacher: a weighted mean of up to three predictors, tempered and bias-corrected.
+
+    t_i = bias_corrected( Σ_k w_k temper(p_i^k) )
+
+    p^1   mean of softmax z_i over the best candidates
+    p^2   GCN ‖ GCN on a graph that also joins each node with its nearest neighbours in x (kNN)
+    p^3   logistic regression on the leading singular vectors of Â²X (spectral.py)
+
+w is uniform unless other weights raise the validation log-likelihood beyond chance.
+
+Shapes: N nodes, C classes, D features.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from gassip.best.calibration import bias_corrected, fit_temperature, log_likelihood, temper
+from gassip.best.candidates import Candidates
+from gassip.best.decisions import LIKELIHOOD, Decided
+from gassip.best.edge_cleaning import Cleaned
+from gassip.best.rules import ENSEMBLE_STEPS, LIKELIHOOD_SIGMAS
+from gassip.best.significance import likelier, likelihood_gain
+from gassip.best.trials import Trial, Trials
+from gassip.graph.graph import Graph
+from gassip.graph.similarity import joined
+from gassip.nn.net import Architecture
+from gassip.settings.best import Teaching
+from gassip.settings.training import Recipe
+from gassip.train.plan import Decision
+
+KNN_OPERATION = "GCNConv"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Teacher:
+    """What the student learns from."""
+
+    probs: Tensor  # [N, C] t_i
+    trials: list[Trial]  # the candidates, or wider nets, that it comes from
+    feature_weight: Tensor  # [D] mean norm of a feature's row of layer 1
+
+
+def build_teacher(
+    trials: Trials, cleaned: Cleaned, candidates: Candidates, recipe: Recipe, settings: Teaching
+) -> Decided[Teacher]:
+    """The mean of the best candidates, the kNN-graph net and the spectral regression."""
+    graph = cleaned.graph
+    best = fewest(widened(trials, graph, candidates.ranked, settings), graph)
+    predictors, nets = {"candidates": mean_probs(best)}, list(best)
+    if settings.knn > 0:
+        first = candidates.trials[0].architecture
+        knn = knn_trial(trials, graph, first, recipe, settings.knn)
+        predictors["kNN graph"] = knn.probs
+        nets.append(knn)
+    if settings.spectral:
+        predictors["spectral"] = cleaned.judge.probs
+    weights, decision = ensemble_weights(predictors, graph)
+    probs = combined(predictors, weights, graph)
+    rows = [trial.net.layers[0].weight.detach().norm(dim=1) for trial in nets]
+    teacher = Teacher(
+        probs=out_of_fold(probs, candidates),
+        trials=best,
+        feature_weight=torch.stack(rows).mean(0),
+    )
+    return Decided(teacher, decision)
+
+
+def widened(
+    trials: Trials, graph: Graph, ranked: Sequence[Trial], settings: Teaching
+) -> list[Trial]:
+    """The best candidates; with `teacher_hidden`, trained anew that wide on all labels."""
+    best = list(ranked[: settings.teachers])
+    if settings.teacher_hidden == 0:
+        return best
+    again = []
+    for trial in best:
+        hidden = (settings.teacher_hidden,) * len(trial.architecture.hidden)
+        wide = replace(trial.architecture, hidden=hidden)
+        again.append(trials.train("teacher", wide, trial.recipe, graph))
+    return sorted(again, key=lambda trial: -trial.value)
+
+
+def fewest(ranked: Sequence[Trial], graph: Graph) -> list[Trial]:
+    """All of them, or the first few whose mean has a higher validation likelihood."""
+    best, y = list(ranked), graph.y[graph.val_mask]
+    likelihood = log_likelihood(mean_probs(best)[graph.val_mask], y)
+    for count in range(len(ranked) - 1, 0, -1):
+        fewer = log_likelihood(mean_probs(ranked[:count])[graph.val_mask], y)
+        if likelier(fewer, likelihood):
+            best, likelihood = list(ranked[:count]), fewer
+    return best
+
+
+def knn_trial(
+    trials: Trials, graph: Graph, like: Architecture, recipe: Recipe, count: int
+) -> Trial:
+    """A GCN on the graph joined with its kNN graph: it errs elsewhere than the candidates."""
+    architecture = replace(like, ops=(KNN_OPERATION,) * len(like.ops))
+    return trials.train("similar nodes", architecture, recipe, joined(graph, count))
+
+
+def mean_probs(trials: Sequence[Trial]) -> Tensor:
+    """[N, C]."""
+    return torch.stack([trial.probs for trial in trials]).mean(0)
+
+
+def ensemble_weights(predictors: dict[str, Tensor], graph: Graph) -> tuple[Tensor, Decision]:
+    """w [predictors]: uniform, or the multiples of 1/4 with the highest validation likelihood."""
+    nodes = torch.nonzero(graph.val_mask).squeeze(1)
+    right = tempered(predictors, graph)[:, nodes, graph.y[nodes]]  # p(y_i), [predictors, n]
+    steps, count = int(ENSEMBLE_STEPS), len(predictors)
+    grid = [w for w in product(range(steps, -1, -1), repeat=count) if sum(w) == steps]
+    table = torch.tensor(grid, dtype=right.dtype, device=right.device) / steps
+    likelihood = (table @ right).clamp_min(1e-30).log()  # [weights, n]
+    best = int(likelihood.mean(1).argmax())
+    uniform = torch.full_like(table[best], 1 / count)
+    before = (uniform @ right).clamp_min(1e-30).log()
+    gain = likelihood_gain(likelihood[best], before)
+    taken = table[best] if gain > LIKELIHOOD_SIGMAS else uniform
+    text = ", ".join(f"{name} {w:.2f}" for name, w in zip(predictors, taken.tolist(), strict=True))
+    decision = Decision(
+        stage="teacher",
+        taken=text,
+        tried=({"name": "uniform", "statistic": 0.0}, {"name": "fitted", "statistic": gain}),
+        statistic=LIKELIHOOD,
+        threshold=LIKELIHOOD_SIGMAS,
+    )
+    return taken, decision
+
+
+def tempered(predictors: dict[str, Tensor], graph: Graph) -> Tensor:
+    """Each predictor at the temperature fitted on validation nodes, [predictors, N, C]."""
+    nodes = torch.nonzero(graph.val_mask).squeeze(1)
+    y = graph.y[nodes]
+    return torch.stack(
+        [temper(probs, fit_temperature(probs[nodes], y)) for probs in predictors.values()]
+    )
+
+
+def combined(predictors: dict[str, Tensor], weights: Tensor, graph: Graph) -> Tensor:
+    """t [N, C]: the weighted mean, bias-corrected on the validation nodes."""
+    nodes = torch.nonzero(graph.val_mask).squeeze(1)
+    mean = torch.einsum("k,knc->nc", weights, tempered(predictors, graph))
+    return bias_corrected(mean, nodes, graph.y[nodes])
+
+
+def out_of_fold(probs: Tensor, candidates: Candidates) -> Tensor:
+    """t [N, C]; of a labelled node, what the candidate says that has not seen its label."""
+    probs = probs.clone()
+    for trial, fold in zip(candidates.trials, candidates.folds, strict=True):
+        probs[fold] = trial.probs[fold]
+    return probs

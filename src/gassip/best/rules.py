@@ -1,0 +1,249 @@
+"""Every threshold of the preset `best`, with its unit and its reason; METHOD.md's tables are made
+from here (`python -m gassip.best.rules`).
+
+A rule sets defaults from facts of the graph, before anything is trained. A threshold decides
+between two things that were tried. A setting given by the user is never overruled.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+def gcn_weights(features: int, classes: int) -> int:
+    """Weights of a GCN with 64 hidden units, of which sizes are told as shares."""
+    return (features + 1) * 64 + (64 + 1) * classes
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rules may know of a graph; no test label has a part in it."""
+
+    nodes: int
+    labelled: float  # share of nodes that are training nodes
+    words: bool  # the features are a bag of words
+    sparse: bool  # the features are stored sparse
+    homophily: float | None  # of edges between training nodes, above chance; None: too few
+    gcn_weights: int  # of a GCN with 64 hidden units
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Defaults of graphs for which `when` holds."""
+
+    name: str
+    condition: str
+    when: Callable[[Facts], bool]
+    sets: Callable[[Facts, Mapping[str, Any]], dict[str, Any]]
+    effect: str
+    reason: str
+
+
+class Threshold(float):
+    """A number that decides, with its unit and its reason."""
+
+    unit: str
+    reason: str
+
+    def __new__(cls, value: float, unit: str, reason: str) -> "Threshold":
+        own = super().__new__(cls, value)
+        own.unit, own.reason = unit, reason
+        return own
+
+
+# Significance
+
+MCNEMAR_SIGMAS = Threshold(
+    2.0,
+    "standard errors",
+    "a challenger replaces what came first only beyond chance; a few hundred validation nodes "
+    "cannot tell good nets apart",
+)
+RECIPE_SIGMAS = Threshold(
+    1.0,
+    "standard errors",
+    "trials of recipes are short and the first recipe is no better founded than the others",
+)
+NORM_SIGMAS = Threshold(
+    2.0, "standard errors", "where `norm` comes first it is known to be good on graphs of that size"
+)
+LIKELIHOOD_SIGMAS = Threshold(
+    3.0,
+    "standard errors",
+    "gain in validation log-likelihood; above every unperturbed graph tried, below every strongly "
+    "attacked one",
+)
+
+# Teacher
+
+CROSS_FIT_FROM = Threshold(
+    0.1,
+    "share of nodes that are labelled",
+    "with many labels a teacher has memorised them, and edges would be judged by labels",
+)
+ENSEMBLE_STEPS = Threshold(4, "steps", "ensemble weights are multiples of 1 / steps")
+RANKED_PATHS = Threshold(64, "architectures", "of the supernet that are compared one by one")
+
+# Student
+
+PRUNE_MARGIN = Threshold(
+    0.01,
+    "validation score",
+    "a student this close to its teacher is not pruned from a larger one",
+)
+LARGER_MARGIN = Threshold(
+    0.02, "validation score", "a student this close to its teacher is not given more weights"
+)
+PRUNE_RATE = Threshold(2, "times the learning rate", "a net that is pruned takes larger steps")
+PRUNE_DECAY = Threshold(2e-4, "weight decay, at least", "of a net that is pruned")
+NODE_DROPOUT_CAP = Threshold(
+    0.5, "dropout, at most", "of a net whose operation drops whole nodes besides"
+)
+
+# Rules
+
+MANY_LABELS = Threshold(
+    0.1, "share of nodes that are labelled", "with fewer, a net has much to learn from the others"
+)
+UNLIKE = Threshold(
+    0.2, "homophily above chance", "under it an edge across classes may tell as much as one within"
+)
+FEW_WEIGHTS = Threshold(3000, "weights", "12 kB: a smaller net is of no use to anyone")
+LARGE = Threshold(30_000, "nodes", "fewer epochs suffice, and larger steps where features are few")
+HUGE = Threshold(100_000, "nodes", "fewer still; batch norm validates best there")
+
+LARGE_STEPS = {"retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40}
+HUGE_STEPS = LARGE_STEPS | {"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300}
+HUGE_CHOICE: dict[str, Any] = {
+    "recipes": ["norm", "strong", "medium"],
+    "teacher_hidden": 256,
+    "students": 2,
+    "prune_candidates": ["GCNConv+APPNP5"],
+}
+
+
+def short_reach_first(given: Mapping[str, Any]) -> list[str]:
+    """APPNP5 before APPNP10 among the default candidates."""
+    names = list(given["default_candidates"])
+    a, b = names.index("Linear+APPNP10"), names.index("Linear+APPNP5")
+    names[a], names[b] = names[b], names[a]
+    return names
+
+
+def with_gcn_appnp(given: Mapping[str, Any]) -> list[str]:
+    """GCN ‖ APPNP5 in place of Linear ‖ APPNP10: fewer steps, and better on large graphs."""
+    names = given["default_candidates"]
+    return [name.replace("Linear+APPNP10", "GCNConv+APPNP5") for name in names]
+
+
+RULES = (
+    Rule(
+        "many labels",
+        f"at least {MANY_LABELS:.0%} of the nodes are labelled",
+        lambda facts: facts.labelled >= MANY_LABELS,
+        lambda facts, given: {"consistency": 0.0},
+        "no consistency loss",
+        "labels tell enough; the loss costs a second pass",
+    ),
+    Rule(
+        "no bag of words",
+        "the features are no bag of words",
+        lambda facts: not facts.words,
+        lambda facts, given: {"knn": 0},
+        "no kNN-graph teacher",
+        "cosine similarity of dense features was not found to tell",
+    ),
+    Rule(
+        "words, few labels",
+        f"a bag of words, fewer than {MANY_LABELS:.0%} labelled",
+        lambda facts: facts.words and facts.labelled < MANY_LABELS,
+        lambda facts, given: {
+            "default_candidates": short_reach_first(given),
+            "consistency_temperature": 0.3,
+        },
+        "APPNP5 first, consistency temperature .3",
+        "validated best on citation graphs",
+    ),
+    Rule(
+        "large",
+        f"at least {LARGE:,.0f} nodes",
+        lambda facts: facts.nodes >= LARGE,
+        lambda facts, given: {
+            "epochs": 40,
+            "candidates": 7,
+            "knn": 0,
+            "default_candidates": [*given["default_candidates"], "ArmaConv+ArmaConv"],
+        },
+        "40 search epochs, 7 candidates with ARMA ‖ ARMA, no kNN-graph teacher",
+        "LARGE; exact neighbours cost N²",
+    ),
+    Rule(
+        "large, no words",
+        f"at least {LARGE:,.0f} nodes, no bag of words",
+        lambda facts: facts.nodes >= LARGE and not facts.words,
+        lambda facts, given: dict(LARGE_STEPS),
+        "learning rate .03, 150 epochs, 600 with pruning, 40 per trial",
+        "a net that reads words has weights enough: its steps stay those of small graphs",
+    ),
+    Rule(
+        "huge",
+        f"at least {HUGE:,.0f} nodes",
+        lambda facts: facts.nodes >= HUGE,
+        lambda facts, given: (
+            HUGE_STEPS | HUGE_CHOICE | {"default_candidates": with_gcn_appnp(given)}
+        ),
+        "20 search epochs, 75 of training, 300 with pruning; `norm` first; teachers of 256 units; "
+        "2 students; GCN ‖ APPNP5 for Linear ‖ APPNP10",
+        "HUGE",
+    ),
+    Rule(
+        "sparse features",
+        "the features are stored sparse",
+        lambda facts: facts.sparse,
+        lambda facts, given: {"feature_share": 0.5},
+        "the student reads half of the features",
+        "half of the words cost nothing on every graph of words tried",
+    ),
+    Rule(
+        "unlike neighbours",
+        f"homophily of the training nodes under {UNLIKE:g} above chance",
+        lambda facts: facts.homophily is not None and facts.homophily < UNLIKE,
+        lambda facts, given: {"edge_shares": [1.0], "edge_rankings": ["support"]},
+        "every edge stays",
+        "UNLIKE",
+    ),
+    Rule(
+        "few weights",
+        f"the size share of a GCN-64's weights is under {FEW_WEIGHTS:,.0f}",
+        lambda facts: 0.35 * facts.gcn_weights < FEW_WEIGHTS,
+        lambda facts, given: {"size_share": round(FEW_WEIGHTS / facts.gcn_weights, 2)},
+        f"the student has {FEW_WEIGHTS:,.0f} weights",
+        "FEW_WEIGHTS",
+    ),
+)
+
+
+def derived(facts: Facts, base: Mapping[str, Any]) -> dict[str, Any]:
+    """What the rules set for a graph with these facts, in the order of the table."""
+    out: dict[str, Any] = {}
+    for rule in RULES:
+        if rule.when(facts):
+            out |= rule.sets(facts, {**base, **out})
+    return out
+
+
+def thresholds() -> dict[str, Threshold]:
+    return {name: own for name, own in globals().items() if isinstance(own, Threshold)}
+
+
+def markdown() -> str:
+    """Both tables, as METHOD.md holds them."""
+    lines = ["| graph | defaults | reason |", "|---|---|---|"]
+    lines += [f"| {rule.condition} | {rule.effect} | {rule.reason} |" for rule in RULES]
+    lines += ["", "| threshold | value | unit | reason |", "|---|---|---|---|"]
+    lines += [f"| `{n}` | {own:g} | {own.unit} | {own.reason} |" for n, own in thresholds().items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -1,0 +1,66 @@
+"""The presets: `paper`, and `best`, whose rules (best/rules.py) follow from facts of the graph."""
+
+import difflib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gassip.best.rules import Facts, derived
+from gassip.errors import GassipError
+from gassip.settings.best import Best
+from gassip.settings.search import MORE_OPS, NARROW_OPS
+from gassip.settings.settings import Settings
+
+if TYPE_CHECKING:  # the command line makes its flags from here without waiting for torch
+    from gassip.graph.graph import Graph
+
+PRESETS = ("best", "paper")
+NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix
+THREE_LAYERS_FROM = 100_000  # nodes: ogbn-arxiv
+BEST_SEARCH: dict[str, Any] = {
+    "ops": MORE_OPS,
+    "epochs": 100,
+    "weight_form": "double",
+    "weight_gain": 1.0,
+    "weight_groups": "unit",
+    "score_mean": 0.0,
+    "score_std": 0.0,
+    "sampled_paths": 1,
+    "loss_nodes": "all",
+    "kept_edges": "binary",
+    "direction": "auto",
+}
+
+
+def preset(name: str, graph: "Graph", overrides: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of a preset for this graph, with some replaced by flat name."""
+    from gassip.graph.facts import facts_of  # needs torch
+
+    check_preset(name)
+    facts = facts_of(graph)
+    base = best(facts) if name == "best" else paper(facts)
+    return base.changed(**dict(overrides or {}))
+
+
+def check_preset(name: str) -> None:
+    if name not in PRESETS:
+        near = difflib.get_close_matches(name, PRESETS, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise GassipError(f"there is no preset {name!r}; {hint}choose one of {', '.join(PRESETS)}")
+
+
+def best(facts: Facts | None = None) -> Settings:
+    """`best`, for a graph with these facts; without facts, before its rules."""
+    base = Settings(best=Best()).changed(**BEST_SEARCH)
+    return base if facts is None else base.changed(**derived(facts, base.flat()))
+
+
+def paper(facts: Facts | None = None) -> Settings:
+    """`paper`, following the appendix: from 30,000 nodes on SAGEConv is left out and batch norm
+    comes in (with dropout .5, chosen on the validation nodes of Physics), from 100,000 on there are
+    three layers."""
+    base = Settings()
+    if facts is not None and facts.nodes >= NARROW_FROM:
+        base = base.changed(ops=NARROW_OPS, batch_norm=True, dropout=0.5, retrain_dropout=0.5)
+    if facts is not None and facts.nodes >= THREE_LAYERS_FROM:
+        base = base.changed(layers=3)
+    return base

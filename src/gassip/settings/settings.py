@@ -1,0 +1,166 @@
+"""Settings: all inputs of a search as one value, addressed by flat names as flags and files do.
+
+Settings.of(epochs=20, retrain_dropout=0.5)         the preset paper's defaults, two replaced
+settings.changed(teachers=1)                        another value
+settings.flat()                                     {"direction": ..., "ops": [...], ...}
+"""
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from gassip.errors import GassipError
+from gassip.settings.best import STAGES, Best
+from gassip.settings.fields import Part, checked, types_of
+from gassip.settings.old import DECIDED, renamed
+from gassip.settings.search import Search
+from gassip.settings.training import Retraining
+
+Direction = Literal["given", "both", "auto"]
+DIRECTION_HELP = (
+    "edges are read as given, symmetrised (both), or symmetrised if that raises the "
+    "validation likelihood (auto)"
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting as a flag or a key of a file: where it belongs and what it takes."""
+
+    name: str
+    title: str  # of the group it belongs to
+    kind: Any
+    default: Any
+    help: str
+    part: str  # attribute of Settings, or of Best
+    attribute: str
+    stage: bool  # whether it is a setting of `best` alone
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The inputs of a search; `best` is None where nothing past the paper is done."""
+
+    direction: Direction = "given"
+    search: Search = field(default_factory=Search)
+    retraining: Retraining = field(default_factory=Retraining)
+    best: Best | None = None
+
+    def __post_init__(self) -> None:
+        checked("direction", Direction, self.direction)
+        if self.best is None:
+            return
+        wide, heads = self.best.teaching.teacher_hidden, self.search.heads
+        if wide % heads:
+            raise GassipError(f"heads is {heads}, which does not divide teacher_hidden = {wide}")
+        final, layers = self.best.student.final_ops, self.search.layers
+        if final and len(final.split("+")) != layers:
+            raise GassipError(f"final_ops is {final!r}; name {layers} operations, one per layer")
+
+    @staticmethod
+    def of(**given: Any) -> "Settings":
+        return Settings().changed(**given)
+
+    def changed(self, **given: Any) -> "Settings":
+        """With some settings replaced, by flat name; one of `best` alone switches `best` on."""
+        parts: dict[str, dict[str, Any]] = {}
+        for name, value in given.items():
+            own = known(name)
+            parts.setdefault(own.part, {})[own.attribute] = value
+        best = self.best
+        if best is None and any(FIELDS[name].stage for name in given):
+            best = Best()
+        if best is not None:
+            stages = {k: replace(getattr(best, k), **v) for k, v in parts.items() if k in STAGES}
+            best = replace(best, **stages)
+        return Settings(
+            direction=parts.get("", {}).get("direction", self.direction),
+            search=replace(self.search, **parts.get("search", {})),
+            retraining=replace(self.retraining, **parts.get("retraining", {})),
+            best=best,
+        )
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by its flat name, as JSON has it: lists for tuples."""
+        out = {}
+        for own in FIELDS.values():
+            if not own.stage or self.best is not None:
+                value = self.value(own)
+                out[own.name] = list(value) if isinstance(value, tuple) else value
+        return out
+
+    def value(self, own: Field) -> Any:
+        if own.part == "":
+            return self.direction
+        holder = self.best if own.stage else self
+        return getattr(getattr(holder, own.part), own.attribute)
+
+
+def from_flat(given: Mapping[str, Any]) -> Settings:
+    """The inverse of `flat`; names of earlier versions are read too."""
+    return Settings.of(**renamed(given))
+
+
+def _fields() -> dict[str, Field]:
+    found = {
+        "direction": Field(
+            "direction", "edges", Direction, "given", DIRECTION_HELP, "", "direction", False
+        )
+    }
+    parts: list[tuple[str, type[Part], bool]] = [
+        ("search", Search, False),
+        ("retraining", Retraining, False),
+        *((name, part, True) for name, part in STAGES.items()),
+    ]
+    for where, part, stage in parts:
+        for own in fields(part):
+            name = own.metadata["flat"] or own.name
+            title = (part.__doc__ or where).rstrip(".")
+            kind, text = types_of(part)[own.name], own.metadata["help"]
+            found[name] = Field(name, title, kind, own.default, text, where, own.name, stage)
+    return found
+
+
+FIELDS = _fields()
+
+
+def known(name: str) -> Field:
+    """The setting of that name, or one line with the nearest."""
+    if name in FIELDS:
+        return FIELDS[name]
+    if name in DECIDED:
+        raise GassipError(
+            f"{name} is decided by the search, not set; see `gassip search --explain`"
+        )
+    near = difflib.get_close_matches(name, FIELDS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "see `gassip search --help-all`"
+    raise GassipError(f"there is no setting {name!r}; {hint}")
+
+
+def unread(settings: Settings, names: Iterable[str]) -> list[str]:
+    """Those of `names` that a search with these settings does not read."""
+    if settings.best is None:
+        return [name for name in names if FIELDS[name].stage]
+    given = "given" in settings.best.recipe.recipes
+    ignored = {"weight_rule", "weight_share", "edge_rule", "edge_share"}
+    if not given:
+        ignored |= {"retrain_dropout", "retrain_weight_decay"}
+    if len(settings.best.recipe.recipes) == 1:
+        ignored |= {"trial_epochs"}
+    return [name for name in names if name in ignored]
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Settings from a TOML or JSON file: a flat table of names and values, old names too."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise GassipError(f"cannot read settings from {path}: {error}") from None
+    if not isinstance(found, dict):
+        raise GassipError(f"{path} must hold a table of settings, not a {type(found).__name__}")
+    return renamed(found)

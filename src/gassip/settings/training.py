@@ -1,0 +1,65 @@
+"""How a net is trained: the inputs of the final training, and the recipe that any training
+follows."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gassip.settings.fields import NOT_NEGATIVE, POSITIVE, PROBABILITY, Part, setting
+
+Start = Literal["fresh", "rewind", "inherit"]
+Keep = Literal["best", "last"]
+PruneRule = Literal["magnitude", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retraining(Part):
+    """The training of what the search found (end of Sec. 4.4)."""
+
+    start: Start = setting(
+        "fresh",
+        "initial weights: drawn anew, the search's first, or its last",
+        flat="retrain_start",
+    )
+    epochs: int = setting(300, "epochs of the final training", POSITIVE, flat="retrain_epochs")
+    lr: float = setting(
+        0.01, "Adam's learning rate in the final training", NOT_NEGATIVE, flat="retrain_lr"
+    )
+    weight_decay: float = setting(
+        5e-4, "weight decay in the final training", NOT_NEGATIVE, flat="retrain_weight_decay"
+    )
+    dropout: float = setting(
+        0.8, "dropout in the final training", PROBABILITY, flat="retrain_dropout"
+    )
+    keep_epoch: Keep = setting("best", "epoch that is kept: the best on validation, or the last")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Part):
+    """Everything one training of one net follows from, besides the net, the graph and the seed."""
+
+    start: Start = "fresh"
+    epochs: int = 300
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+    dropout: float = 0.8
+    batch_norm: bool = False
+    keep_epoch: Keep = "best"
+    consistency: float = 0.0  # weight of the consistency loss, of nets without a teacher
+    consistency_temperature: float = 0.5
+    consistency_ramp: int = 50  # epochs over which that weight grows
+    distillation: float = 0.0  # weight of a soft label; a label weighs 1
+    prune_to: int = 0  # weights left when gradual pruning ends; 0: no pruning
+    prune_rule: PruneRule = "magnitude"
+    label_weight: float = 0.0  # weight of the label-propagation logits; 0: none are added
+
+    @staticmethod
+    def of(retraining: Retraining, *, batch_norm: bool = False) -> "Recipe":
+        return Recipe(
+            start=retraining.start,
+            epochs=retraining.epochs,
+            lr=retraining.lr,
+            weight_decay=retraining.weight_decay,
+            dropout=retraining.dropout,
+            keep_epoch=retraining.keep_epoch,
+            batch_norm=batch_norm,
+        )
