@@ -9,9 +9,10 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.testing import assert_close
 
-from gassip.graph.csr import Csr, multiply, product
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import METRICS, Metric
+from gassip.nn.kernels import multiply, product
 from gassip.nn.net import Architecture, Model, Net, kept, net_for
 from gassip.nn.propagate import OPERATIONS, MaskedGraph
 from gassip.settings import Gassip

@@ -15,8 +15,9 @@ from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
+from gassip.nn.kernels import multiply, transform
 from gassip.nn.net import Model, drop
 from gassip.nn.propagate import MaskedGraph, attention_shares
 

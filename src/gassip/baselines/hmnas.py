@@ -21,9 +21,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.pruning import Told, counted, step_alone
-from gassip.graph.csr import Csr, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
+from gassip.nn.kernels import transform
 from gassip.nn.net import Layer, Layers, Model, drop
 from gassip.nn.propagate import MaskedGraph
 from gassip.settings import ALL_OPS

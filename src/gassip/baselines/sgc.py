@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from gassip.baselines.trained import Trained
-from gassip.graph.csr import Csr, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
+from gassip.nn.kernels import transform
 from gassip.nn.net import Model, drop
 from gassip.nn.propagate import MaskedGraph, gcn
 

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, product, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
+from gassip.nn.kernels import product, transform
 from gassip.nn.propagate import OPERATIONS, MaskedGraph
 
 LASTING, TRAINING = (

@@ -31,8 +31,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.graph.csr import Csr, iterate, multiply, segment_sum
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
+from gassip.nn.kernels import iterate, multiply, segment_sum
 from gassip.runs.format import STEPS
 
 NEGATIVE_SLOPE = 0.2

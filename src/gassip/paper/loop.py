@@ -20,9 +20,9 @@ from torch.nn import functional as F
 from gassip.best.student import graduate
 from gassip.best.teacher import Contest, Memory, facing, teach
 from gassip.best.teacher import Row as Row
-from gassip.graph.csr import transform
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
+from gassip.nn.kernels import transform
 from gassip.nn.net import Architecture
 from gassip.nn.propagate import OPERATIONS, MaskedGraph
 from gassip.paper import curriculum

@@ -32,9 +32,10 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
-from gassip.graph.csr import Csr, multiply, product, segment_sum
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
+from gassip.nn.kernels import multiply, product, segment_sum
 from gassip.nn.net import Model, Net, kept, passing, words
 from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
 from gassip.train.losses import lesson, supervised
