@@ -12,8 +12,9 @@ from torch.testing import assert_close
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import METRICS, Metric
+from gassip.nn.dropout import kept
 from gassip.nn.kernels import multiply, product
-from gassip.nn.net import Architecture, Model, Net, kept, net_for
+from gassip.nn.net import Architecture, Model, Net, net_for
 from gassip.nn.propagate import OPERATIONS, MaskedGraph
 from gassip.settings import Gassip
 from gassip.train.batched import (

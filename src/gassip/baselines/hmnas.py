@@ -24,8 +24,9 @@ from gassip.baselines.pruning import Told, counted, step_alone
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
+from gassip.nn.dropout import drop
 from gassip.nn.kernels import transform
-from gassip.nn.net import Layer, Layers, Model, drop
+from gassip.nn.net import Layer, Layers, Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.settings import ALL_OPS
 from gassip.train.losses import supervised

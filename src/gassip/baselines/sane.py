@@ -30,8 +30,9 @@ from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
+from gassip.nn.dropout import drop
 from gassip.nn.kernels import transform
-from gassip.nn.net import Model, drop
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.trainer import Found, Solution, seeded, solve, validate
 

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from gassip.baselines.trained import Trained
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
+from gassip.nn.dropout import drop
 from gassip.nn.kernels import transform
-from gassip.nn.net import Model, drop
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph, gcn
 
 

@@ -35,8 +35,9 @@ from torch.nn import functional as F
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
+from gassip.nn.dropout import kept, passing, words
 from gassip.nn.kernels import multiply, product, segment_sum
-from gassip.nn.net import Model, Net, kept, passing, words
+from gassip.nn.net import Model, Net
 from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
 from gassip.train.losses import lesson, supervised
 from gassip.train.trainer import (
