@@ -45,7 +45,7 @@ from gassip.graph.graph import Graph
 from gassip.graph.similarity import cosine
 from gassip.graph.undirected import keep_highest, num_neighbours
 from gassip.nn.net import Architecture, net_for
-from gassip.paper.masks import highest
+from gassip.nn.ranking import highest
 from gassip.settings import Gassip, gcn_weights
 from gassip.train.gradual_pruning import besides
 from gassip.train.label_propagation import weight_of_labels
