@@ -11,14 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from gassip.errors import GassipError
+from gassip.operations import ALL_OPS, MORE_OPS, NARROW_OPS, NET_OPS
 
 if TYPE_CHECKING:  # the command line makes its flags from here without waiting for torch
     from gassip.graph.graph import Graph
 
-ALL_OPS = ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
-MORE_OPS = (*ALL_OPS, "APPNP10", "APPNP5")  # the preset `best`
-NET_OPS = (*MORE_OPS, "Hops4", "Hops2")  # of a net alone, not of the supernet
-NARROW_OPS = ("GCNConv", "GATConv", "ArmaConv", "Linear")
 RECIPES = ("strong", "medium", "norm")
 EDGE_RULES = ("support", "curriculum", "agreement", "hubs", "similarity", "random")
 NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix

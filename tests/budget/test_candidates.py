@@ -13,8 +13,8 @@ from gassip.budget.fit import Budget, limits
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Net
-from gassip.nn.propagate import OPERATIONS
 from gassip.nn.size import size_of
+from gassip.operations import OPERATIONS
 from gassip.paper.loop import search
 from gassip.runs.checkpoint import FolderCheckpoint
 from gassip.settings import Gassip

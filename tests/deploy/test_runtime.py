@@ -23,7 +23,7 @@ from gassip.graph.checks import Table, checked, clean_edges
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.runs import format as store
 from gassip.runs.write import open_run
 from gassip.train.trainer import predict

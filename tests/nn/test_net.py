@@ -8,7 +8,8 @@ from torch.nn import functional as F
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Layer, Net, net_for
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.operations import OPERATIONS
 from gassip.train.trainer import predict, train
 
 OPS = tuple(OPERATIONS)
@@ -179,8 +180,11 @@ def test_batch_norm_before_every_layer_but_the_first(graph: Graph) -> None:
     assert len(net.norms) == 1
     hidden = F.relu(dense_x(graph) @ layers_of(net)[0].weight)
     normed = (hidden - hidden.mean(0)) / (hidden.var(0, correction=0) + 1e-5).sqrt()
-    by_hand = OPERATIONS["SAGEConv"].propagate(
-        MaskedGraph.of(graph), list((normed @ layers_of(net)[1].weight).split(3, 1)), None
+    by_hand = propagate(
+        OPERATIONS["SAGEConv"],
+        MaskedGraph.of(graph),
+        list((normed @ layers_of(net)[1].weight).split(3, 1)),
+        None,
     )
     torch.testing.assert_close(net.run(graph.x, MaskedGraph.of(graph)), by_hand)
     running = net.norms[0].running_mean

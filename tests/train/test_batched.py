@@ -15,7 +15,8 @@ from gassip.metrics import METRICS, Metric
 from gassip.nn.dropout import kept
 from gassip.nn.kernels import multiply, product
 from gassip.nn.net import Architecture, Model, Net, net_for
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.propagate import MaskedGraph
+from gassip.operations import OPERATIONS
 from gassip.settings import Gassip
 from gassip.train.batched import (
     Adam,

@@ -28,7 +28,7 @@ from gassip.nn.dropout import drop
 from gassip.nn.kernels import transform
 from gassip.nn.net import Layer, Layers, Model
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import ALL_OPS
+from gassip.operations import ALL_OPS
 from gassip.train.losses import supervised
 from gassip.train.trainer import Found, Solution, conclude, seeded, train
 

@@ -21,7 +21,7 @@ from gassip.graph.graph import Graph
 from gassip.nn.dropout import drop
 from gassip.nn.kernels import multiply, transform
 from gassip.nn.net import Model
-from gassip.nn.propagate import MaskedGraph, gcn
+from gassip.nn.propagate import MaskedGraph, received
 
 TINY = 1e-8
 
@@ -60,7 +60,9 @@ class GaussianLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """h'_μ and h'_σ."""
         heard = torch.exp(-self.uncertainty * variance)
-        return gcn(graph, [mean * heard], None), twice_normalised(graph, variance * heard * heard)
+        return received(graph, "gcn", mean * heard), twice_normalised(
+            graph, variance * heard * heard
+        )
 
 
 class RgcnNet(Model):

@@ -17,7 +17,7 @@ from gassip.graph.graph import Graph
 from gassip.nn.dropout import drop
 from gassip.nn.kernels import transform
 from gassip.nn.net import Model
-from gassip.nn.propagate import MaskedGraph, gcn
+from gassip.nn.propagate import MaskedGraph, received
 
 
 class SgcNet(Model):
@@ -32,7 +32,7 @@ class SgcNet(Model):
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         h = transform(drop(x, self.dropout if self.training else 0.0), self.weight)
         for _ in range(self.steps):
-            h = gcn(graph, [h], None)
+            h = received(graph, "gcn", h)
         return h + self.bias
 
 

@@ -53,7 +53,7 @@ from gassip.graph.similarity import cosine, joined
 from gassip.graph.undirected import keep_highest
 from gassip.metrics import Metric, score
 from gassip.nn.net import Architecture, Net, net_for
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.settings import Gassip
 from gassip.train.gradual_pruning import Pruning
 from gassip.train.losses import lesson

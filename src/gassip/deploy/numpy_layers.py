@@ -35,7 +35,8 @@ except ImportError:
 
 from gassip.errors import GassipError
 from gassip.graph.checks import Array, Table, canonical, row_sums, scaled, take
-from gassip.runs.format import FAINT, MATRICES, SPREAD, STEPS, Tensors
+from gassip.operations import SPREAD
+from gassip.runs.format import FAINT, MATRICES, STEPS, Tensors
 
 NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
 EPSILON = 1e-5  # of batch norm, torch's

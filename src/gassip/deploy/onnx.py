@@ -24,7 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 from gassip.deploy.degree_buckets import ABSENT, groups, logs
 from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.deploy.runtime import Model
-from gassip.runs.format import FAINT, SPREAD, STEPS
+from gassip.operations import SPREAD
+from gassip.runs.format import FAINT, STEPS
 
 OPSET = 18  # the first with ScatterElements(max)
 

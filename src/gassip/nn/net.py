@@ -22,7 +22,8 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.dropout import drop, kept_like
 from gassip.nn.kernels import product, transform
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.operations import OPERATIONS
 
 LASTING, TRAINING = (
     8,
@@ -101,7 +102,8 @@ class Layer(nn.Module):
 
     def propagate(self, k: int, products: Sequence[Tensor], graph: MaskedGraph) -> Tensor:
         """Operation k on its own products, one [N, F] for each of its matrices -> [N, F]."""
-        return OPERATIONS[self.ops[k]].propagate(graph, products, self.attention) + self.bias[k]
+        operation = OPERATIONS[self.ops[k]]
+        return propagate(operation, graph, products, self.attention) + self.bias[k]
 
     def apart(self, products: Tensor) -> tuple[Tensor, ...]:
         """Products side by side -> one [N, F] each; in one split, whose gradient is one

@@ -32,8 +32,7 @@ from safetensors.torch import save as to_bytes
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Model, Net
-from gassip.nn.propagate import OPERATIONS
-from gassip.runs.format import SPREAD
+from gassip.operations import OPERATIONS, SPREAD
 
 PER_SHARE = 6  # steps from two logits to a share of attention
 

@@ -24,11 +24,12 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
 from gassip.nn.kernels import transform
 from gassip.nn.net import Architecture
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.propagate import MaskedGraph
+from gassip.operations import MORE_OPS, NET_OPS, OPERATIONS
 from gassip.paper import curriculum
 from gassip.paper.masks import edge_keep, edge_mask, group_keep, weight_keep, weight_mask
 from gassip.paper.supernet import Path, Supernet, top_paths
-from gassip.settings import MORE_OPS, NET_OPS, Gassip, preset
+from gassip.settings import Gassip, preset
 from gassip.train.shrink import compact
 from gassip.train.trainer import Found, oriented, seeded
 
@@ -461,7 +462,7 @@ def _net_weights(state: State, path: Path, source: dict[str, Tensor]) -> dict[st
     for l, (layer, k) in enumerate(zip(state.supernet.layers, path, strict=True)):
         named[f"layers.{l}.weight"] = source[f"layers.{l}.weight"][:, layer.columns(k)].clone()
         named[f"layers.{l}.bias"] = source[f"layers.{l}.bias"][k : k + 1].clone()
-        if state.settings.ops[k] == "GATConv":
+        if OPERATIONS[state.settings.ops[k]].attention:
             named[f"layers.{l}.attention"] = source[f"layers.{l}.attention"].clone()
     return named
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from gassip.errors import GassipError
 from gassip.graph.graph import SPLITS
 from gassip.runs.history import read_history
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.train.trainer import Found
 from gassip.settings import Gassip
 from gassip.nn.net import Architecture, Net

@@ -31,8 +31,9 @@ from torch.nn import functional as F
 
 from gassip.best.calibration import gains, log_likelihood
 from gassip.graph.graph import Graph
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
-from gassip.runs.format import FAINT, SPREAD
+from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.operations import OPERATIONS, SPREAD
+from gassip.runs.format import FAINT
 
 TENTHS = 10
 LEAST, MOST = (
@@ -51,7 +52,7 @@ def opinion(labels: Tensor, classes: int, graph: MaskedGraph) -> Tensor:
     known = labels >= 0
     y = F.one_hot(labels.clamp_min(0), classes).float() * known.unsqueeze(1)
     common = (y.sum(0) + 1) / (known.sum() + classes)
-    return (OPERATIONS[SPREAD].propagate(graph, (y,), None) + FAINT * common).log()
+    return (propagate(OPERATIONS[SPREAD], graph, (y,)) + FAINT * common).log()
 
 
 def opinion_in_training(labels: Tensor, classes: int, graph: MaskedGraph) -> Tensor:

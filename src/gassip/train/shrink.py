@@ -36,8 +36,8 @@ from torch.nn import functional as F
 
 from gassip.metrics import all_scores
 from gassip.nn.net import Architecture, Net
-from gassip.nn.propagate import OPERATIONS
 from gassip.nn.size import size_of
+from gassip.operations import OPERATIONS
 from gassip.train.trainer import Found, Solution, predict
 
 State = dict[str, Tensor]
