@@ -82,6 +82,11 @@ class Layer(nn.Module):
         )
         self.reset(gain=1.0)
 
+    @property
+    def heads(self) -> int:
+        """Attention heads, 1 without attention."""
+        return 1 if self.attention is None else self.attention.shape[1]
+
     @torch.no_grad()
     def reset(self, gain: float) -> None:
         """Glorot's uniform start for each matrix, times `gain`."""
