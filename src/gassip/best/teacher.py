@@ -69,11 +69,6 @@ RECIPE_SIGMAS = {
 HIDE_FROM = 0.1  # share of labelled nodes from which finalists hide some labels
 PARTS = 4  # weights of opinions are multiples of 1 / PARTS
 PLAIN = ("GCNConv",)  # the operation of the outsider
-APART = (
-    "Linear",
-    "SAGEConv",
-    "ArmaConv",
-)  # operations with weights of their own for the node itself
 RECIPES: dict[str, dict[str, float | bool]] = {
     "strong": {"retrain_dropout": 0.8, "retrain_weight_decay": 5e-4, "batch_norm": False},
     "medium": {"retrain_dropout": 0.5, "retrain_weight_decay": 5e-5, "batch_norm": False},
@@ -403,9 +398,9 @@ def misleads(contest: Contest, judge: Regression) -> bool:
 
 def smoothing(architecture: Architecture) -> tuple[bool, int]:
     """Whether any operation mixes a node with its neighbours, and how many read edges at all."""
-    return any(op not in APART for op in architecture.ops), sum(
-        op != "Linear" for op in architecture.ops
-    )
+    operations = [OPERATIONS[op] for op in architecture.ops]
+    mixes = any(not own.own_weights for own in operations)
+    return mixes, sum(own.norm is not None for own in operations)
 
 
 def best_recipe(contest: Contest, architecture: Architecture, settings: Gassip) -> Gassip:

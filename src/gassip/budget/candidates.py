@@ -21,6 +21,7 @@ from gassip.budget.fit import Budget, fit_limits, limits, retrain_within
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
+from gassip.operations import OPERATIONS
 from gassip.paper.loop import Checkpoint, State, induce, search
 from gassip.paper.supernet import top_paths
 from gassip.settings import Gassip
@@ -28,9 +29,6 @@ from gassip.train.trainer import Found, Solution, oriented, retrain, seeded
 
 Row = dict[str, float | str]
 RIVALS = 4
-CHEAPER = dict.fromkeys(("GATConv", "APPNP5", "Hops4", "Hops2"), ("GCNConv",)) | {
-    "APPNP10": ("APPNP5", "GCNConv")
-}
 TRIAL = 3  # a trial has this part of the epochs of a retraining
 
 
@@ -98,18 +96,19 @@ def others(graph: Graph, settings: Gassip, memory: Remembering, count: int = RIV
 def cheaper(found: Found) -> list[Found]:
     """The same net with cheaper operations for some or all of the dear ones; they have one matrix
     as well."""
-    choices = [(op, *CHEAPER.get(op, ())) for op in found.architecture.ops]
+    choices = [(op, *OPERATIONS[op].cheaper) for op in found.architecture.ops]
     return [_swapped(found, ops) for ops in list(product(*choices))[1:]]
 
 
 def _swapped(found: Found, ops: tuple[str, ...]) -> Found:
-    gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if op != "GATConv"}
+    gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if not OPERATIONS[op].attention}
     first, last = (
         {name: value for name, value in own.items() if name not in gone}
         for own in (found.first_weights, found.last_weights)
     )
     heads = tuple(
-        h if op == "GATConv" else 1 for op, h in zip(ops, found.architecture.heads, strict=False)
+        h if OPERATIONS[op].attention else 1
+        for op, h in zip(ops, found.architecture.heads, strict=False)
     )
     architecture = replace(found.architecture, ops=ops, heads=heads)
     return replace(found, architecture=architecture, first_weights=first, last_weights=last)
