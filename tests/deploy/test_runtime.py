@@ -205,13 +205,6 @@ def test_layers_agree_on_any_graph(
     np.testing.assert_allclose(got, predict(net, graph), rtol=1e-4, atol=1e-5)
 
 
-def test_operations_are_those_of_torch() -> None:
-    assert {op: own.matrices for op, own in OPERATIONS.items()} == store.MATRICES
-    assert {op: own.steps for op, own in OPERATIONS.items() if own.steps > 1} == {
-        op: k for op, (k, *_) in store.STEPS.items()
-    }
-
-
 @pytest.mark.parametrize("scale", [1, 30, 300])
 def test_attention_of_numbers_far_apart_is_that_of_torch(
     make_graph: MakeGraph, tmp_path: Path, scale: float

@@ -27,12 +27,6 @@ from gassip.errors import GassipError
 from gassip.operations import OPERATIONS
 
 SCHEMAS = (1, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
-MATRICES = {op: own.matrices for op, own in OPERATIONS.items()}
-STEPS = {
-    op: (own.steps, own.scale, own.back, own.start)
-    for op, own in OPERATIONS.items()
-    if own.iterates
-}
 FAINT = 0.01  # weight of the class frequencies where no label arrives (train/label_propagation.py)
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
@@ -70,8 +64,9 @@ def read_meta(folder: Path) -> dict[str, Any]:
         if not isinstance(meta.get(name), kind) or isinstance(meta[name], bool):
             raise GassipError(f"{path}: {name} is {str(meta.get(name))[:40]!r}; it must be a {kind.__name__}")
     for op in meta["architecture"] or ["none"]:
-        if op not in list(MATRICES):
-            raise GassipError(f"{path}: operation {op!r} is not supported; known are {', '.join(MATRICES)}")
+        if op not in list(OPERATIONS):
+            known = ", ".join(OPERATIONS)
+            raise GassipError(f"{path}: operation {op!r} is not supported; known are {known}")
     return meta
 
 
