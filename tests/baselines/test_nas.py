@@ -35,8 +35,9 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS, Method
 from gassip.nn.propagate import MaskedGraph
+from gassip.operations import ALL_OPS
 from gassip.paper.loop import Row, search
-from gassip.settings import ALL_OPS, Gassip
+from gassip.settings import Gassip
 from gassip.train.trainer import Solution, predict, seeded
 from tests.conftest import random_graph
 

@@ -14,9 +14,10 @@ from gassip.baselines.dspar import Dspar, probability
 from gassip.baselines.neuralsparse import NeuralSparse, NeuralSparseNet, largest, shares
 from gassip.baselines.ptdnet import Denoiser, PtdNet, PtdNetModel, hard_concrete, l0, nuclear
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, segment_sum
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import draw, ends
+from gassip.nn.kernels import segment_sum
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.trainer import predict, seeded

@@ -20,7 +20,7 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import ALL_OPS
+from gassip.operations import ALL_OPS
 from gassip.train.trainer import Found, Solution, conclude, seeded, train, validate
 
 Gene = tuple[

@@ -32,7 +32,7 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.masks import highest
+from gassip.nn.ranking import highest
 from gassip.train.losses import supervised
 from gassip.train.trainer import Found, Solution, conclude, seeded, train
 

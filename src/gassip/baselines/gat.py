@@ -15,9 +15,11 @@ from torch.nn import functional as F
 
 from gassip.baselines.trained import Trained
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import multiply, transform
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph, attention_shares
 
 

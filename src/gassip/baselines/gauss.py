@@ -29,7 +29,8 @@ from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.settings import NARROW_FROM
 from gassip.train.trainer import Found, Solution, seeded, solve

@@ -34,10 +34,12 @@ from torch.nn import functional as F
 from gassip.baselines.controller import Controller, Reinforce
 from gassip.baselines.extra_ops import coupled_logits, edge_dot, edge_max, shares, weighted_sum
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Model
 from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
 from gassip.train.trainer import Found, Solution, seeded, solve, train, validate
 

@@ -21,12 +21,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines.pruning import Told, counted, step_alone
-from gassip.graph.csr import Csr, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.nn.net import Layer, Layers, Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Layer, Layers, Model
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import ALL_OPS
+from gassip.operations import ALL_OPS
 from gassip.train.losses import supervised
 from gassip.train.trainer import Found, Solution, conclude, seeded, train
 

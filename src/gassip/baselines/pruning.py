@@ -17,7 +17,7 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.masks import highest
+from gassip.nn.ranking import highest
 from gassip.train.trainer import Found, sparser
 
 NOISE = 1e-5  # as published for UGS

@@ -27,10 +27,12 @@ from gassip.baselines.extra_ops import Op, edge_max, lean, make_op, shares, weig
 from gassip.baselines.graphnas import VECTORS
 from gassip.baselines.graphnas import logits as attention_logits
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.trainer import Found, Solution, seeded, solve, validate
 

@@ -115,8 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
     """The points, the largest net first; the GCNs after them."""
-    from gassip.best.pipeline import num_rows
-    from gassip.best.pipeline import search
+    from gassip.best.pipeline import num_rows, search
     from gassip.settings import preset
 
     settings = preset(args.preset, graph, {"weight_groups": "unit"} | given_settings(args))

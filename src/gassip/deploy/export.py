@@ -191,6 +191,9 @@ def to_executorch(folder: str | Path, out: str | Path, *, overwrite: bool = Fals
     with warnings.catch_warnings():  # of the exporter about its own parts
         warnings.simplefilter("ignore")
         try:
+            import executorch.exir
+            import executorch.runtime  # noqa: F401
+
             from gassip.deploy import executorch as executorch_net
         except ImportError as error:
             raise GassipError(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.best.rules import Facts, derived
 from gassip.errors import GassipError
+from gassip.operations import MORE_OPS, NARROW_OPS
 from gassip.settings.best import Best
-from gassip.settings.search import MORE_OPS, NARROW_OPS
 from gassip.settings.settings import Settings
 
 if TYPE_CHECKING:  # the command line makes its flags from here without waiting for torch
