@@ -9,8 +9,8 @@
               unknown.
 
 onnxruntime's ScatterND with addition races between threads on a CPU, and that is what exporters
-make of an index_add; neither way uses it. Operations are those of operations.py; GAT's shares under a mask
-are softmax(logit + log m).
+make of an index_add; neither way uses it. Operations are those of operations.py; the shares of
+attention under a mask are softmax(logit + log m).
 
 Shapes: N nodes, D features, E edges, F width, n receivers of one group, k senders of each.
 """
@@ -342,7 +342,7 @@ def _summed(build: Builder, graph: Edges, start: str, products: str, value: str)
 def _scattered_attention(
     build: Builder, graph: Edges, part: str, sender: str, receiver: str
 ) -> str:
-    """As `attention_shares` of nn/propagate.py: the mask multiplies after the exponential, so that 0 removes."""
+    """As in nn/propagate.py: the mask multiplies after the exponential, so that 0 removes."""
     ends = build.add("Add", graph.at(graph.sender, sender), graph.at(graph.receiver, receiver))
     logit = build.add("LeakyRelu", ends, alpha=NEGATIVE_SLOPE)  # [E, 1]
     own = build.add("LeakyRelu", build.add("Add", sender, receiver), alpha=NEGATIVE_SLOPE)  # [N, 1]
