@@ -2,7 +2,8 @@
 
 With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i, S a normalised matrix:
 
-    y = Z_K + P_2,   Z_0 = s P_1,   Z_{k+1} = a S Z_k + b P_1       K = a = s = 1, b = 0: y = S P_1 + P_2
+    y = Z_K + P_2,   Z_0 = s P_1,   Z_{k+1} = a S Z_k + b P_1
+    y = S P_1 + P_2                                 where K = a = s = 1, b = 0
 
     norm         S_ij, S_ii
     gcn          m_ij / √(d_i d_j), 1 / d_i                          d_i = 1 + Σ_j m_ij
@@ -16,12 +17,13 @@ With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i, S a
     SAGEConv   y_i = Σ_j m_ij P1_j / Σ_j m_ij + P2_i
     ArmaConv   y_i = Σ_j m_ij P1_j / √(d_i d_j) + P2_i               one stack, one step
     Linear     y_i = P_i
-    APPNP10, APPNP5   Z_0 = P,   Z_{k+1} = (1 − t) Â Z_k + t P       Â of GCNConv; K, t = 10, .1 and 5, .3
-    Hops4, Hops2      y = (P + Â P + ... + Â^K P) / (K + 1);   half of the rows of P dropped in training
+    APPNP10, APPNP5   Z_0 = P,   Z_{k+1} = (1 − t) Â Z_k + t P       K, t = 10, .1 and 5, .3
+    Hops4, Hops2      y = (P + Â P + ... + Â^K P) / (K + 1)          K = 4 and 2
 
-and a bias each. The first five are the paper's. The others are for the preset `best`: personalised
-PageRank at a long and a short reach (Gasteiger et al., ICLR 2019), means over hops (GRAND: Feng et
-al., NeurIPS 2020). ARMA's inner ReLU is the net's, one line later.
+with Â of GCNConv, and a bias each. Training drops half of the rows of P in Hops4 and Hops2. The
+first five operations are the paper's. The others are for the preset `best`: personalised PageRank
+at a long and a short reach (Gasteiger et al., ICLR 2019), means over hops (GRAND: Feng et al.,
+NeurIPS 2020). ARMA's inner ReLU is the net's, one line later.
 
 A new operation of known norms and steps is one entry below. A new norm is one entry in NORMS, its
 matrix in nn/propagate.py (`MaskedGraph.normalised`) and in deploy/numpy_layers.py

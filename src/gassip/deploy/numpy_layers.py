@@ -1,7 +1,8 @@
 """The layers of a net in numpy and scipy: what gassip.runtime runs.
 
-    h_0 = X,   h_l = o_l(norm(ReLU(h_{l-1}))),   labels = argmax h_L                  (space.py,
-               ops.py)
+    h_0 = X,   h_l = o_l(norm(ReLU(h_{l-1}))),   labels = argmax h_L
+
+    o_l: Z_K + P_2 of operations.py
 
     A·(H W) = (A·H) W: the narrower of the two goes over the edges; sums are accumulated in place, bias first
     A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ... (`interleaved`)

@@ -2,15 +2,15 @@
 
     fixed     the graph's edges are part of the file, x [N, D] is the input. Receivers are grouped
               by their number of
-              senders (grouped.py): Gather [n, k, F], weights [n, 1, k], MatMul. No scatter.
+              senders (degree_buckets.py): Gather [n, k, F], weights [n, 1, k], MatMul. No scatter.
     dynamic   x [N, D], edge_index [2, E] and edge_weight [E] are inputs of any size; sums, maxima
               by ScatterElements.
               Where labels count beside the net, they are an input too: labels [N], -1 where
               unknown.
 
 onnxruntime's ScatterND with addition races between threads on a CPU, and that is what exporters
-make of an index_add; neither way uses it. Operations are those of operations.py; GAT's shares under a mask
-are softmax(logit + log m).
+make of an index_add; neither way uses it. Operations are those of operations.py; the shares of
+attention under a mask are softmax(logit + log m).
 
 Shapes: N nodes, D features, E edges, F width, n receivers of one group, k senders of each.
 """
@@ -342,7 +342,7 @@ def _summed(build: Builder, graph: Edges, start: str, products: str, value: str)
 def _scattered_attention(
     build: Builder, graph: Edges, part: str, sender: str, receiver: str
 ) -> str:
-    """As ops.attention_shares: the mask multiplies after the exponential, so that 0 removes."""
+    """As in nn/propagate.py: the mask multiplies after the exponential, so that 0 removes."""
     ends = build.add("Add", graph.at(graph.sender, sender), graph.at(graph.receiver, receiver))
     logit = build.add("LeakyRelu", ends, alpha=NEGATIVE_SLOPE)  # [E, 1]
     own = build.add("LeakyRelu", build.add("Add", sender, receiver), alpha=NEGATIVE_SLOPE)  # [N, 1]

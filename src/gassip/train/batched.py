@@ -306,7 +306,7 @@ class Sparse:
         return Sparse(rows=rows, columns=columns, entries=entries.numpy())
 
     def dropped(self, bits: Tensor, p: float) -> Entries:
-        """The entries that `space.kept` keeps under these random numbers, one per entry of X."""
+        """The entries that `dropout.kept` keeps under these random numbers, one per entry of X."""
         least, scale = passing(p)
         return self.rows.among((bits.numpy() >= least).take(self.entries), scale)
 
@@ -746,7 +746,7 @@ def attend(hop: Hop, products: Tensor, attention: Tensor) -> Tensor:
 
 
 def _shares(hop: Hop, sender: Tensor, receiver: Tensor) -> Tensor:
-    """a_ij of every copy and edge, as `ops.attention_shares`, [R·nnz]."""
+    """a_ij of every copy and edge, as `attention_shares` of nn/propagate.py, [R·nnz]."""
     row, col, weight = hop.many.row, hop.many.col64, hop.many.value
     assert weight is not None
     logit = F.leaky_relu(
