@@ -11,6 +11,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
+from gassip.baselines._shared.stack import Stack
 from gassip.baselines.algnn import Algnn
 from gassip.baselines.appnp import Appnp
 from gassip.baselines.arma import Arma
@@ -48,7 +49,6 @@ from gassip.baselines.sage import Sage
 from gassip.baselines.sane import Sane
 from gassip.baselines.sgc import Sgc
 from gassip.baselines.small_gcn import SmallGcn
-from gassip.baselines.stack import Stack
 from gassip.baselines.ugs import Ugs
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph

@@ -12,6 +12,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from gassip.baselines._shared.pruning import (
+    EdgeMaskedNet,
+    apart,
+    counted,
+    drop_lowest,
+    flat,
+    take_over,
+)
 from gassip.baselines.algnn import Algnn, crowding, dominates, fronts, lightest, survivors
 from gassip.baselines.cgp import Cgp, CgpNet, cubic, next_keep
 from gassip.baselines.darts_ugs import DartsUgs
@@ -19,7 +27,6 @@ from gassip.baselines.earlybird import EarlyBird, hamming, settled
 from gassip.baselines.glnn import Glnn, distillation
 from gassip.baselines.hmnas import Connection, HmNas, HmNet, binary, kept_connections, thinned
 from gassip.baselines.imp import Imp
-from gassip.baselines.pruning import EdgeMaskedNet, apart, counted, drop_lowest, flat, take_over
 from gassip.baselines.ugs import Ugs, UgsNet
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph

@@ -8,12 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GraphConv, JumpingKnowledge
 
-from gassip.baselines import extra_ops, graphnas, sane
-from gassip.baselines.controller import Controller, Draw, Reinforce
+from gassip.baselines import sane
+from gassip.baselines._shared import extra_ops
+from gassip.baselines._shared.attention import attention_logits
+from gassip.baselines._shared.controller import Controller, Draw, Reinforce
+from gassip.baselines._shared.extra_ops import Op, edge_dot, edge_max, make_op, shares
+from gassip.baselines._shared.trials import try_all
 from gassip.baselines.darts import Darts
 from gassip.baselines.darts_dropedge import DartsDropedge, drawn_edges
 from gassip.baselines.exhaustive import Exhaustive, rank_of
-from gassip.baselines.extra_ops import Op, edge_dot, edge_max, make_op, shares
 from gassip.baselines.gassip import GassipMethod
 from gassip.baselines.gasso import OPS as GASSO_OPS
 from gassip.baselines.gasso import Gasso, GassoNet, edge_differences, structure_loss
@@ -29,7 +32,6 @@ from gassip.baselines.graphnas import (
 )
 from gassip.baselines.random_search import RandomSearch
 from gassip.baselines.sane import Choices, Merge, Sane, SaneNet, highest, node_op
-from gassip.baselines.trials import try_all
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
@@ -476,7 +478,7 @@ def test_attention_kinds_by_hand(path: Graph) -> None:
         "gene-linear": [2 * v for v in tanh],
     }
     for kind, value in expected.items():
-        edge, _ = graphnas.logits(kind, product, vectors, masked)
+        edge, _ = attention_logits(kind, product, vectors, masked)
         torch.testing.assert_close(edge.flatten(), torch.tensor(value))
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gassip.baselines.pruning import Told, counted
+from gassip.baselines._shared.pruning import Told, counted
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for

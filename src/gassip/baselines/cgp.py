@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gassip.baselines.pruning import (
+from gassip.baselines._shared.pruning import (
     NOISE,
     EdgeMaskedNet,
     Told,

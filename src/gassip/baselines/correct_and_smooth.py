@@ -11,9 +11,7 @@ number.
 """
 
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,7 +19,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.models import CorrectAndSmooth as Propagation
 
-from gassip.baselines.stack import Stack
+from gassip.baselines._shared.propagation import LEAST, quiet_csr
+from gassip.baselines._shared.stack import Stack
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, all_scores
@@ -29,8 +28,6 @@ from gassip.nn.net import Model, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.label_propagation import known_labels
 from gassip.train.trainer import Found, Solution, predict
-
-LEAST = 1e-9  # a share under its logarithm
 
 
 class Smoothed(Model):
@@ -54,17 +51,6 @@ class Smoothed(Model):
         with quiet_csr(graph) as edges:
             smoothed: Tensor = self.propagation(share, self.labels[known], known, edges)
         return smoothed.clamp_min(LEAST).log()
-
-
-@contextmanager
-def quiet_csr(graph: MaskedGraph) -> Iterator[Tensor]:
-    """The edges in a form by which PyG multiplies without a copy per edge; torch calls it new in
-    warnings."""
-    pattern = graph.adjacency
-    parts = (pattern.rowptr.long(), pattern.col64, graph.edge_weight)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield torch.sparse_csr_tensor(*parts, pattern.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gassip.baselines.trained import Trained
+from gassip.baselines._shared.trained import Trained
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import check_share
 from gassip.nn.net import Architecture, Model, net_for

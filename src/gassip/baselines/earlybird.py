@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gassip.baselines.pruning import (
+from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
     Told,
     apart,

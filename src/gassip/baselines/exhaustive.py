@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gassip.baselines._shared.trials import all_paths, found_from, try_all
 from gassip.baselines.gassip import GassipMethod, trained
-from gassip.baselines.trials import all_paths, found_from, try_all
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.paper.loop import Row

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.controller import Controller, Draw, Reinforce
-from gassip.baselines.extra_ops import make_op
+from gassip.baselines._shared.controller import Controller, Draw, Reinforce
+from gassip.baselines._shared.extra_ops import make_op
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.baselines.pruning import counted, first_keep, setting
+from gassip.baselines._shared.pruning import counted, first_keep, setting
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Model, net_for

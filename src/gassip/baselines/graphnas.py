@@ -31,24 +31,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.controller import Controller, Reinforce
-from gassip.baselines.extra_ops import coupled_logits, edge_dot, edge_max, shares, weighted_sum
+from gassip.baselines._shared.attention import VECTORS, attention_logits
+from gassip.baselines._shared.controller import Controller, Reinforce
+from gassip.baselines._shared.extra_ops import edge_max, shares, weighted_sum
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr, transform
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Model, drop
-from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
+from gassip.nn.propagate import MaskedGraph
 from gassip.train.trainer import Found, Solution, seeded, solve, train, validate
 
 ATTENTIONS = ("const", "gcn", "gat", "sym-gat", "cos", "linear", "gene-linear")
-VECTORS = {
-    "gat": 2,
-    "sym-gat": 2,
-    "cos": 2,
-    "linear": 1,
-    "gene-linear": 3,
-}  # s, t and v of the kinds that learn
 AGGREGATORS = ("sum", "mean", "max", "mlp")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
@@ -124,7 +118,7 @@ class Attend(nn.Module):
             edge, here = graph.gcn
             return edge.unsqueeze(1).expand(-1, heads), here.expand(-1, heads)
         assert self.vectors is not None
-        return shares(graph, *logits(kind, product, self.vectors, graph))
+        return shares(graph, *attention_logits(kind, product, self.vectors, graph))
 
     def aggregate(
         self, product: Tensor, graph: MaskedGraph, share: Tensor, self_share: Tensor
@@ -142,30 +136,6 @@ class Attend(nn.Module):
         count = 1 + graph.degree.unsqueeze(1)
         total = weighted_sum(graph, sent, share, self_share)
         return total + count * shift if self.block.aggregator == "mlp" else total / count + shift
-
-
-def logits(
-    kind: str, product: Tensor, vectors: Tensor, graph: MaskedGraph
-) -> tuple[Tensor, Tensor]:
-    """Attention before the softmax: of every edge [E, H] and of every node to itself [N, H]."""
-    heads, width = vectors.shape[1:]
-    apart = product.view(-1, heads, width)
-    if kind in ("gat", "sym-gat"):
-        sender, receiver = (apart * vectors[0]).sum(2), (apart * vectors[1]).sum(2)
-        there = F.leaky_relu(graph.at_receiver(receiver) + graph.at_sender(sender), NEGATIVE_SLOPE)
-        here = F.leaky_relu(receiver + sender, NEGATIVE_SLOPE)
-        if kind == "gat":
-            return there, here
-        back = F.leaky_relu(graph.at_sender(receiver) + graph.at_receiver(sender), NEGATIVE_SLOPE)
-        return there + back, 2 * here
-    if kind == "linear":
-        here = torch.tanh((apart * vectors[0]).sum(2))
-        return graph.at_sender(here), here
-    sent, own = apart * vectors[0], apart * vectors[1]
-    if kind == "cos":
-        return edge_dot(graph.adjacency, own, sent), (own * sent).sum(2)
-    there = coupled_logits(graph.adjacency, own.flatten(1), sent.flatten(1), vectors[2], "tanh")
-    return there, (torch.tanh(own + sent) * vectors[2]).sum(2)
 
 
 class Child(Model):

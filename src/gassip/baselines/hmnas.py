@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.pruning import Told, counted, step_alone
+from gassip.baselines._shared.pruning import Told, counted, step_alone
 from gassip.graph.csr import Csr, transform
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric

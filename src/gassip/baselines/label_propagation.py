@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.nn.models import LabelPropagation as Propagation
 
-from gassip.baselines.correct_and_smooth import LEAST, quiet_csr
+from gassip.baselines._shared.propagation import LEAST, quiet_csr
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from gassip.baselines._shared.trials import all_paths
 from gassip.baselines.exhaustive import Exhaustive
-from gassip.baselines.trials import all_paths
 from gassip.errors import GassipError
 
 

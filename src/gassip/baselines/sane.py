@@ -23,9 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.extra_ops import Op, edge_max, lean, make_op, shares, weighted_sum
-from gassip.baselines.graphnas import VECTORS
-from gassip.baselines.graphnas import logits as attention_logits
+from gassip.baselines._shared.attention import VECTORS, attention_logits
+from gassip.baselines._shared.extra_ops import Op, edge_max, lean, make_op, shares, weighted_sum
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr, transform
 from gassip.graph.graph import Graph

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.pruning import (
+from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
     Told,
     apart,
