@@ -6,19 +6,20 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
+from gassip.bench.records import trains_plainly
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.methods import (
     METHODS,
     Method,
+    Searcher,
     changed,
     entry,
     parsed,
     plain_settings,
-    searcher,
-    trains_like_retrain,
 )
 from gassip.metrics import METRICS
+from gassip.train.context import RunContext
 from gassip.train.trainer import Solution
 from tests.conftest import random_graph
 
@@ -91,7 +92,7 @@ def quick(method: Method) -> Method:
 
 
 def solved(name: str, graph: Graph, seed: int = 0) -> Solution:
-    return quick(entry(name).make(graph)).solve(graph, seed=seed)
+    return quick(entry(name).make(graph)).solve(graph, RunContext(seed))
 
 
 @pytest.fixture(scope="module")
@@ -193,10 +194,10 @@ def test_texts_become_values_of_the_fields_types(graph: Graph) -> None:
 def test_which_methods_search_apart_and_which_train_plainly(graph: Graph) -> None:
     made = {name: own.make(graph) for name, own in METHODS.items()}
     assert {"gassip", "darts", "darts-ugs", "exhaustive"} <= {
-        n for n, own in made.items() if searcher(own)
+        n for n, own in made.items() if isinstance(own, Searcher)
     }
-    assert searcher(made["gcn"]) is None and searcher(made["hmnas"]) is None
-    plain = {name for name, own in made.items() if trains_like_retrain(own, None)}
+    assert not isinstance(made["gcn"], Searcher) and not isinstance(made["hmnas"], Searcher)
+    plain = {name for name, own in made.items() if trains_plainly(own, None)}
     assert {"gcn", "sage", "arma", "mlp", "small-gcn"} <= plain
     assert not plain & {"gat", "dropedge", "gassip", "ugs", "random-edges"}
 

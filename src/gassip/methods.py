@@ -1,7 +1,7 @@
 """The methods by name. A method is a frozen dataclass of its settings with `solve`; one that
 searches adds `search`.
 
-`found` composes: DARTS+UGS is `Ugs().solve(graph, seed=0, found=Darts(...).search(graph, seed=0))`.
+Plans compose: DARTS+UGS is `Ugs().solve_from(Darts(...).search(graph, run), graph, run)`.
 """
 
 import difflib
@@ -9,9 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
-from gassip.baselines._shared.stack import Stack
 from gassip.baselines.algnn import Algnn
 from gassip.baselines.appnp import Appnp
 from gassip.baselines.arma import Arma
@@ -52,43 +60,42 @@ from gassip.baselines.small_gcn import SmallGcn
 from gassip.baselines.ugs import Ugs
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.paper.loop import Row
+from gassip.train.context import RunContext
 from gassip.train.trainer import Found, Solution
 
 
+@runtime_checkable
 class Method(Protocol):
     """What every method offers."""
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution: ...
+    def solve(self, graph: Graph, run: RunContext) -> Solution: ...
 
 
-class Searcher(Protocol):
+@runtime_checkable
+class StartsFromPlan(Method, Protocol):
+    """A method that can start from what a search found."""
+
+    def solve_from(self, plan: Found, graph: Graph, run: RunContext) -> Solution: ...
+
+
+@runtime_checkable
+class Searcher(StartsFromPlan, Protocol):
     """A method whose search stands apart from its training, so that one search can be trained with
     many seeds."""
 
     def num_steps(self, graph: Graph) -> int:
-        """How many rows a search tells."""
+        """How many events a search tells."""
         ...
 
-    def search(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        on_epoch: Callable[[Row], None] | None = None,
-        partial: Path | None = None,
-    ) -> Found:
-        """What a search finds; a killed one goes on from what it left in the folder `partial`."""
+    def search(self, graph: Graph, run: RunContext) -> Found: ...
+
+
+@runtime_checkable
+class Resumer(Searcher, Protocol):
+    """A searcher whose killed search can go on."""
+
+    def resume(self, folder: Path, graph: Graph, run: RunContext) -> Found:
+        """Like `search`, from what a killed one left in the folder."""
         ...
 
 
@@ -410,25 +417,3 @@ def _value(name: str, kind: Any, text: str) -> Any:
         else getattr(kind, "__name__", kind)
     )
     raise GassipError(f"{name} is {text!r}; it must be a {wanted}")
-
-
-def searcher(method: Method) -> Searcher | None:
-    """The method, where its search stands apart."""
-    return method if isinstance(method, (GassipMethod, DartsUgs)) else None
-
-
-def trains_like_retrain(method: Method, found: Found | None) -> bool:
-    """Whether `solve` is the plain supervised training of a `Net`, which the batched trainer does
-    for many seeds."""
-    if found is not None:
-        return (
-            isinstance(method, GassipMethod)
-            and type(method).solve is GassipMethod.solve
-            and found.teacher is None
-        )
-    return isinstance(method, Stack) and type(method).solve is Stack.solve
-
-
-def simple(method: Method) -> Stack:
-    assert isinstance(method, Stack)
-    return method

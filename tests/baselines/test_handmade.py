@@ -19,6 +19,7 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.losses import supervised
 from gassip.train.trainer import predict, seeded
 
@@ -179,5 +180,5 @@ def test_learns_features_that_tell_the_class(
     )
     method = METHODS[name].make(graph)
     with seeded(0, graph.device):
-        solution = replace(method, epochs=60).solve(graph, seed=0)  # type: ignore[type-var]
+        solution = replace(method, epochs=60).solve(graph, RunContext(0))  # type: ignore[type-var]
     assert solution.accuracy["test"] > 0.9

@@ -1,6 +1,6 @@
 import json
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,6 +27,7 @@ from gassip.bench.records import (
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.methods import changed, entry, plain_settings
+from gassip.train.context import Event, Listener, RunContext
 from gassip.train.trainer import Solution
 from tests.conftest import random_graph
 
@@ -178,10 +179,10 @@ def carried(runs: list[Run], file: str) -> list[Record]:
     ("method", "stages"), [("gcn", ["train"]), ("gassip", ["search", "train"])]
 )
 def test_every_stage_is_watched_to_its_end(file: str, method: str, stages: list[str]) -> None:
-    seen: dict[str, tuple[int, list[dict[str, object]]]] = {}
+    seen: dict[str, tuple[int, list[Event]]] = {}
 
     @contextmanager
-    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, object]], None]]:
+    def watch(stage: str, total: int) -> Iterator[Listener]:
         seen[stage] = (total, [])
         yield seen[stage][1].append
 
@@ -202,8 +203,8 @@ def test_a_killed_search_goes_on_in_the_book_of_the_same_commit(
     monkeypatch.setattr(bench, "commit_of", lambda: ("a" * 40, False))
 
     @contextmanager
-    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, object]], None]]:
-        def epoch(row: dict[str, object]) -> None:
+    def watch(stage: str, total: int) -> Iterator[Listener]:
+        def epoch(row: Event) -> None:
             epochs.append(row["epoch"])
             if row["epoch"] == killed_at:
                 raise KeyboardInterrupt
@@ -284,7 +285,7 @@ class Failing:
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    def solve(self, graph: Graph, **options: object) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         raise self.error
 
 

@@ -11,7 +11,6 @@ number.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,11 +22,12 @@ from gassip.baselines._shared.propagation import LEAST, quiet_csr
 from gassip.baselines._shared.stack import Stack
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric, all_scores
+from gassip.metrics import all_scores
 from gassip.nn.net import Model, Net
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.label_propagation import known_labels
-from gassip.train.trainer import Found, Solution, predict
+from gassip.train.trainer import Solution, predict
 
 
 class Smoothed(Model):
@@ -65,20 +65,13 @@ class CorrectAndSmooth(Stack):
     def net(self, graph: Graph) -> Net:
         return self.stacked(self.base, graph)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        plain = super().solve(graph, seed=seed, metric=metric, on_epoch=on_epoch)
+        plain = super().solve(graph, run)
         choices = {f"scale {scale:g}": self.smoothed(plain, scale) for scale in self.scales}
         values = {
-            name: own.scores.get(metric, {}).get("val", -torch.inf) for name, own in choices.items()
+            name: own.scores.get(run.metric, {}).get("val", -torch.inf)
+            for name, own in choices.items()
         }
         best = max(values, key=lambda name: values[name])
         details: dict[str, object] = {"correction": best, "val": values, "plain": plain.scores}

@@ -10,25 +10,26 @@ for Cora.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from gassip.baselines.darts import Darts
+from gassip.baselines._shared.searched import Searched
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.loop import Row, State, epoch, induce
+from gassip.paper.loop import State, epoch, induce
+from gassip.train.context import RunContext
 from gassip.train.trainer import Found, seeded
 
 
 @dataclass(frozen=True, kw_only=True)
-class DartsDropedge(Darts):
+class DartsDropedge(Searched):
     """DARTS with a share of edges kept in each epoch of the search."""
 
+    prune: bool = field(default=False, metadata={"help": "off: there is no weight mask"})
+    sparsify: bool = field(default=False, metadata={"help": "off: there is no edge mask"})
     keep: float = 0.4
 
     def __post_init__(self) -> None:
@@ -36,28 +37,26 @@ class DartsDropedge(Darts):
         if not 0 < self.keep <= 1:
             raise GassipError(f"keep is {self.keep}; a share lies above 0 and at most at 1")
 
+    def num_steps(self, graph: Graph) -> int:
+        return self.epochs
+
     def search(
         self,
         graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        on_epoch: Callable[[Row], None] | None = None,
-        partial: Path | None = None,
+        run: RunContext,
         on_draw: Callable[[Tensor], None] | None = None,
     ) -> Found:
-        """`on_draw` is shown the edges [E] of each epoch. A killed one begins anew: nothing is kept
-        in `partial`."""
-        with seeded(seed, graph.device):
+        """`on_draw` is shown the edges [E] of each epoch."""
+        with seeded(run.seed, graph.device):
             state = State(graph, self.plain())
             while len(state.history) < self.epochs:
                 kept = drawn_edges(graph, self.keep)
                 if on_draw is not None:
                     on_draw(kept)
                 state.masked = MaskedGraph.of(graph, kept.float())
-                state.history.append(epoch(state, metric))
-                if on_epoch is not None:
-                    on_epoch(state.history[-1])
+                state.history.append(epoch(state, run.metric))
+                if run.on_event is not None:
+                    run.on_event(state.history[-1])
         return induce(state)
 
 

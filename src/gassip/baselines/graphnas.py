@@ -40,7 +40,8 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Model, drop
 from gassip.nn.propagate import MaskedGraph
-from gassip.train.trainer import Found, Solution, seeded, solve, train, validate
+from gassip.train.context import RunContext
+from gassip.train.trainer import Solution, seeded, solve, train, validate
 
 ATTENTIONS = ("const", "gcn", "gat", "sym-gat", "cos", "linear", "gene-linear")
 AGGREGATORS = ("sum", "mean", "max", "mlp")
@@ -234,12 +235,12 @@ class Graphnas:
         return value, -loss
 
     def search_blocks(
-        self, graph: Graph, *, seed: int, metric: Metric
+        self, graph: Graph, run: RunContext
     ) -> tuple[tuple[Block, ...], list[dict[str, object]]]:
         """The best child on validation, and every child with its score."""
         seen: dict[tuple[Block, ...], tuple[float, float]] = {}
         history: list[dict[str, object]] = []
-        with seeded(seed, graph.device):
+        with seeded(run.seed, graph.device):
             controller = self.controller().to(graph.device)
             teacher = Reinforce(
                 controller, lr=self.controller_lr, decay=self.baseline_decay, entropy=self.entropy
@@ -248,24 +249,16 @@ class Graphnas:
                 draw = controller.draw(1)
                 blocks = self.blocks(graph, draw.actions[0].tolist())
                 if blocks not in seen:
-                    seen[blocks] = self.reward(graph, blocks, metric)
+                    seen[blocks] = self.reward(graph, blocks, run.metric)
                 teacher.step(draw, torch.tensor([seen[blocks][0]], device=graph.device))
                 history.append(
                     {"child": " ‖ ".join(map(str, blocks)), "val_score": seen[blocks][0]}
                 )
         return max(seen, key=lambda key: seen[key]), history
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        blocks, history = self.search_blocks(graph, seed=seed, metric=metric)
+        blocks, history = self.search_blocks(graph, run)
         spent = time.perf_counter() - began
         solution = solve(
             graph,
@@ -273,9 +266,9 @@ class Graphnas:
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )
         details = {
             "architecture": " ‖ ".join(map(str, blocks)),

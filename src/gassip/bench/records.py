@@ -22,24 +22,26 @@ from typing import Any, Literal
 
 import torch
 
+from gassip.baselines._shared.searched import Searched
+from gassip.baselines._shared.stack import Stack
 from gassip.errors import GassipError
 from gassip.graph import perturb
 from gassip.graph.datasets import load, read
 from gassip.graph.graph import Graph
-from gassip.methods import Method, changed, entry, searcher, simple, trains_like_retrain
+from gassip.methods import Method, Resumer, Searcher, StartsFromPlan, changed, entry
 from gassip.metrics import Metric
 from gassip.nn.net import Net
 from gassip.runs.checkpoint import discard
 from gassip.runs.write import replace_file, versions
 from gassip.train.batched import retrain_many, solve_many
+from gassip.train.context import Listener, RunContext
 from gassip.train.trainer import Found, Solution
 
 SCHEMA = 1
 UNFINISHED = ".unfinished"  # beside the records: searches that were killed
 Status = Literal["ok", "oom", "failed"]
-Told = Callable[[dict[str, Any]], None]
 Watch = Callable[
-    [str, int], AbstractContextManager[Told | None]
+    [str, int], AbstractContextManager[Listener | None]
 ]  # given a stage and how many rows it will tell
 
 
@@ -333,13 +335,15 @@ def groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def search_for(run: Run, graph: Graph, watch: Watch, partial: Path | None = None) -> Found | None:
-    method = searcher(method_of(run, graph))
-    if run.search_seed is None or method is None:
+    """What the run's search finds; None where the method has no search apart from its training."""
+    method = method_of(run, graph)
+    if run.search_seed is None or not isinstance(method, Searcher):
         return None
-    with watch("search", method.num_steps(graph)) as on_epoch:
-        return method.search(
-            graph, seed=run.search_seed, metric=run.metric, on_epoch=on_epoch, partial=partial
-        )
+    with watch("search", method.num_steps(graph)) as on_event:
+        context = RunContext(run.search_seed, run.metric, on_event)
+        if partial is not None and isinstance(method, Resumer):
+            return method.resume(partial, graph, context)
+        return method.search(graph, context)
 
 
 def num_epochs(run: Run, found: Found | None) -> int:
@@ -352,24 +356,53 @@ def to_parts(group: Sequence[Run], graph: Graph, found: Found | None = None) -> 
     """Which runs train at once: all, where the batched trainer does what the method does; else each
     alone."""
     method = method_of(group[0], graph)
-    return [list(group)] if trains_like_retrain(method, found) else [[run] for run in group]
+    return [list(group)] if trains_plainly(method, found) else [[run] for run in group]
+
+
+def trains_plainly(method: Method, plan: Found | None) -> bool:
+    """Whether the method's training is that of a plain `Net`, which the batched trainer does for
+    many seeds."""
+    if plan is None:
+        return isinstance(method, Stack) and type(method).solve is Stack.solve
+    plain = isinstance(method, Searched) and type(method).solve_from is Searched.solve_from
+    return plain and plan.teacher is None
 
 
 def solve_part(
-    part: Sequence[Run], graph: Graph, found: Found | None, on_epoch: Told | None
+    part: Sequence[Run], graph: Graph, plan: Found | None, on_event: Listener | None
 ) -> list[Solution]:
     """The solutions of runs that differ in the retrain seed only."""
-    method, first, seeds = method_of(part[0], graph), part[0], [run.retrain_seed for run in part]
-    if len(part) == 1:
-        return [
-            method.solve(graph, seed=seeds[0], metric=first.metric, found=found, on_epoch=on_epoch)
-        ]
-    if found is not None:
-        return retrain_many(graph, found, seeds=seeds, metric=first.metric, on_epoch=on_epoch)
-    plain = simple(method)
-    options = {"epochs": plain.epochs, "lr": plain.lr, "weight_decay": plain.weight_decay}
-    build = lambda: plain.net(graph)  # noqa: E731
-    return solve_many(graph, build, seeds=seeds, **options, metric=first.metric, on_epoch=on_epoch)  # type: ignore[arg-type]
+    method, first = method_of(part[0], graph), part[0]
+    context = RunContext(first.retrain_seed, first.metric, on_event)
+    if len(part) > 1:
+        return solve_together(method, part, graph, plan, context)
+    if plan is None:
+        return [method.solve(graph, context)]
+    if not isinstance(method, StartsFromPlan):
+        raise GassipError(f"{first.method} cannot start from what a search found")
+    return [method.solve_from(plan, graph, context)]
+
+
+def solve_together(
+    method: Method, part: Sequence[Run], graph: Graph, plan: Found | None, context: RunContext
+) -> list[Solution]:
+    """The runs' trainings in one batch; each has the seed of its run."""
+    seeds = [run.retrain_seed for run in part]
+    if plan is not None:
+        return retrain_many(
+            graph, plan, seeds=seeds, metric=context.metric, on_epoch=context.on_event
+        )
+    assert isinstance(method, Stack), "as `trains_plainly` found"
+    return solve_many(
+        graph,
+        lambda: method.net(graph),
+        seeds=seeds,
+        epochs=method.epochs,
+        lr=method.lr,
+        weight_decay=method.weight_decay,
+        metric=context.metric,
+        on_epoch=context.on_event,
+    )
 
 
 def _failure(error: Exception) -> dict[str, Any]:

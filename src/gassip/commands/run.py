@@ -4,7 +4,7 @@ import argparse
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection, wait
@@ -29,6 +29,7 @@ from gassip.errors import GassipError
 if TYPE_CHECKING:
     from gassip.bench.records import Book, Record, Run
     from gassip.graph.graph import Graph
+    from gassip.train.context import Event, Listener
     from gassip.train.trainer import Solution
 
 
@@ -173,7 +174,7 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
     from gassip.bench import tuned
     from gassip.bench.records import Run, graph_of
-    from gassip.methods import changed, entry, parsed, plain_settings, searcher
+    from gassip.methods import Searcher, changed, entry, parsed, plain_settings
 
     own = entry(args.method)
     dataset = Path(args.data).resolve().stem if args.data else args.dataset
@@ -198,7 +199,7 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
         first, settings=plain_settings(method), fingerprint=graph.fingerprint if args.data else None
     )
     searches: list[int | None] = [None]
-    if searcher(method) is not None:
+    if isinstance(method, Searcher):
         searches = [args.seed + s for s in range(args.searches)]
     elif args.searches > 1:
         raise GassipError(f"{args.method} has no search apart from its training; use --seeds alone")
@@ -224,7 +225,7 @@ def _here(
     from gassip.bench.records import carry_out
 
     done: dict[str, Record] = {}
-    rows: list[dict[str, float]] = []
+    rows: list[Event] = []
 
     def tell(record: "Record", solution: "Solution | None") -> None:
         done[record.run.key] = record
@@ -234,10 +235,10 @@ def _here(
             _save(args, graph, record, solution, rows)
 
     @contextmanager
-    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+    def watch(stage: str, total: int) -> "Iterator[Listener]":
         with progress(f"{args.method}, {stage}", total, args.quiet) as show:
 
-            def epoch(row: dict[str, Any]) -> None:
+            def epoch(row: "Event") -> None:
                 if stage == "train":
                     rows.append(row)
                 show(row)
