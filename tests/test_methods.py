@@ -1,6 +1,8 @@
 """What every method must do, whatever it is; the list of methods is the list of tests."""
 
 import dataclasses
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import pytest
@@ -214,3 +216,17 @@ def test_a_list_may_be_given_empty() -> None:
         "ops": ("GCNConv", "Linear"),
         "edge_shares": (0.5,),
     }
+
+
+def test_the_list_is_read_without_torch() -> None:
+    code = "import sys, gassip.methods; print([m for m in sys.modules if m.startswith('torch')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_entry_names_a_class_of_its_own_module() -> None:
+    for named in METHODS.values():
+        module, _, kind = named.place.partition(":")
+        made = named.load()
+        assert (made.__module__, made.__name__) == (f"gassip.baselines.{module}", kind)  # type: ignore[attr-defined]
+        assert made.version >= 1

@@ -159,8 +159,8 @@ def test_mlp_does_not_see_the_graph(graph: Graph) -> None:
 
 
 def test_gat_and_dropedge_take_the_published_settings_of_a_graph(graph: Graph) -> None:
-    assert Gat.published(graph) == Gat()
-    assert Gat.published(replace(graph, name="pubmed")).out_heads == 8
+    assert Gat.for_graph(graph) == Gat()
+    assert Gat.for_graph(replace(graph, name="pubmed")).out_heads == 8
 
 
 @pytest.mark.parametrize("name", ["gat", "arma", "sage", "gin", "sgc", "appnp", "mlp"])

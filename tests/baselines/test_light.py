@@ -263,12 +263,12 @@ def test_darts_ugs_prunes_what_darts_found(make_graph: Maker) -> None:
 
 def test_published_l1_of_small_and_large_graphs(path: Graph) -> None:
     small, large = (
-        Ugs.published(path),
-        Ugs.published(replace(path, y=torch.zeros(20_000, dtype=torch.long))),
+        Ugs.for_graph(path),
+        Ugs.for_graph(replace(path, y=torch.zeros(20_000, dtype=torch.long))),
     )
     assert (small.l1_edge, small.l1_weight) == (1e-2, 1e-2)
     assert (large.l1_edge, large.l1_weight) == (1e-6, 1e-3)
-    assert Imp.published(path) == Imp()
+    assert Imp.for_graph(path) == Imp()
 
 
 # CGP

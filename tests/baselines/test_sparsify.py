@@ -71,9 +71,11 @@ def test_dropedge_drops_its_share_each_epoch_and_none_at_evaluation(
 
 def test_dropedge_takes_published_settings_by_name(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(0)
-    assert DropEdge.published(replace(graph, name="citeseer")) == PUBLISHED["citeseer"]
-    assert DropEdge.published(replace(graph, name="cora-mettack-0.05")) == PUBLISHED["cora"]
-    assert DropEdge.published(graph) == DropEdge()
+    assert DropEdge.for_graph(replace(graph, name="citeseer")) == DropEdge(
+        **PUBLISHED["citeseer"]  # type: ignore[arg-type]
+    )
+    assert DropEdge.for_graph(replace(graph, name="cora-mettack-0.05")) == DropEdge()
+    assert DropEdge.for_graph(graph) == DropEdge()
     with pytest.raises(GassipError, match=r"keep is 1\.5"):
         DropEdge(keep=1.5)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -281,6 +282,8 @@ def test_a_record_says_what_it_ran_on(file: str) -> None:
 
 class Failing:
     """A method that raises."""
+
+    version: ClassVar[int] = 1
 
     def __init__(self, error: Exception) -> None:
         self.error = error

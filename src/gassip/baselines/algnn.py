@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
@@ -78,7 +79,7 @@ def lightest(points: Sequence[Point], tolerance: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Algnn:
+class Algnn(Baseline):
     """The search's sizes are ours: 60 architectures at most, each trained briefly."""
 
     ops: tuple[str, ...] = ALL_OPS

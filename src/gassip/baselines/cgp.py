@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import (
     NOISE,
     EdgeMaskedNet,
@@ -117,7 +118,7 @@ class CgpNet(EdgeMaskedNet):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cgp:
+class Cgp(Baseline):
     """Final sparsities and the share grown back are settings; the defaults are ours."""
 
     hidden: int = 64

@@ -24,7 +24,7 @@ class DartsUgs(Ugs):
     search_epochs: int | None = None
 
     def darts(self, graph: Graph) -> Darts:
-        darts = Darts.of(graph, prune=False, sparsify=False)
+        darts = Darts.for_graph(graph, prune=False, sparsify=False)
         return darts if self.search_epochs is None else replace(darts, epochs=self.search_epochs)
 
     def num_steps(self, graph: Graph) -> int:

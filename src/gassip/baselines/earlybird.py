@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
     Start,
@@ -56,7 +57,7 @@ def settled(masks: Sequence[Masks], window: int, tolerance: float) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyBird:
+class EarlyBird(Baseline):
     """The lower ends of the published ratios: half of the weights and a fifth of the edges go."""
 
     hidden: int = 64

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.extra_ops import Op, lean, make_op
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
@@ -107,7 +108,7 @@ def edge_differences(graph: MaskedGraph, z: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gasso:
+class Gasso(Baseline):
     """Published settings; `alpha_nodes` is the one that paper and code disagree on."""
 
     layers: int = 2

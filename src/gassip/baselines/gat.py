@@ -8,6 +8,7 @@ ELU between the layers; the output layer averages its heads. Dropout on the feat
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -114,10 +115,12 @@ class Gat(Trained):
                 f"heads is {self.heads}, which does not divide hidden = {self.hidden}"
             )
 
-    @staticmethod
-    def published(graph: Graph) -> "Gat":
+    @classmethod
+    def for_graph(cls, graph: Graph) -> Self:
         """PubMed has eight output heads, a higher rate and more weight decay."""
-        return Gat(out_heads=8, lr=0.01, weight_decay=1e-3) if graph.name == "pubmed" else Gat()
+        if graph.name == "pubmed":
+            return cls(out_heads=8, lr=0.01, weight_decay=1e-3)
+        return cls()
 
     def model(self, graph: Graph) -> Model:
         return GatNet(graph.num_features, graph.num_classes, self)

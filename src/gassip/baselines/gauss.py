@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.controller import Controller, Draw, Reinforce
 from gassip.baselines._shared.extra_ops import make_op
 from gassip.errors import GassipError
@@ -122,7 +123,7 @@ def node_weights(logits: Tensor, y: Tensor, floor: float, share: float) -> Tenso
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gauss:
+class Gauss(Baseline):
     """The supernet, its controller and its curriculum."""
 
     layers: int = 2
@@ -160,7 +161,7 @@ class Gauss:
             )
 
     @classmethod
-    def of(cls, graph: Graph) -> Self:
+    def for_graph(cls, graph: Graph) -> Self:
         """With batch norm from 30,000 nodes on, where the paper too brings it in; on 120 labels it
         costs accuracy."""
         return cls(batch_norm=graph.num_nodes >= NARROW_FROM)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import Start
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Model, net_for
@@ -35,7 +36,7 @@ def distillation(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glnn:
+class Glnn(Baseline):
     """The published student (two layers of 128, λ = 0); the teacher is a GCN."""
 
     hidden: int = 128

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines._shared.attention import VECTORS, attention_logits
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.controller import Controller, Reinforce
 from gassip.baselines._shared.extra_ops import edge_max, shares, weighted_sum
 from gassip.errors import GassipError
@@ -164,7 +165,7 @@ class Child(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graphnas:
+class Graphnas(Baseline):
     """The controller, its children and how long they live."""
 
     layers: int = 2

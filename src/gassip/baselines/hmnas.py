@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import step_alone
 from gassip.graph.csr import Csr, transform
 from gassip.graph.graph import Graph
@@ -176,7 +177,7 @@ def kept_connections(
 
 
 @dataclass(frozen=True, kw_only=True)
-class HmNas:
+class HmNas(Baseline):
     """The counts and rates are ours; the start and threshold of the scores are those of Piggyback
     (Mallya 2018)."""
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.nn.models import LabelPropagation as Propagation
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.propagation import LEAST, quiet_csr
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
@@ -44,7 +45,7 @@ class Spread(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelPropagation:
+class LabelPropagation(Baseline):
     """The number of steps is chosen on validation."""
 
     alpha: float = 0.9

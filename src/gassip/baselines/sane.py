@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.baselines._shared.attention import VECTORS, attention_logits
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.extra_ops import Op, edge_max, lean, make_op, shares, weighted_sum
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr, transform
@@ -231,7 +232,7 @@ def highest(choices: Choices, scores: list[Tensor]) -> Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sane:
+class Sane(Baseline):
     """The published space; rates at which it trains on few labels. `published` has the search's
     own: see PAPER.md."""
 

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
     Start,
@@ -57,7 +58,7 @@ class UgsNet(EdgeMaskedNet):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ugs:
+class Ugs(Baseline):
     """Published counts and L1 weights; hidden 64 as the other rows (published: 512)."""
 
     hidden: int = 64
@@ -76,7 +77,7 @@ class Ugs:
         check_shares({"edge_share": self.edge_share, "weight_share": self.weight_share})
 
     @classmethod
-    def published(cls, graph: Graph) -> Self:
+    def for_graph(cls, graph: Graph) -> Self:
         """The published L1 weights: as they stand for Cora and CiteSeer, PubMed's for graphs of its
         size and larger."""
         return cls() if graph.num_nodes < LARGE else cls(l1_edge=1e-6, l1_weight=1e-3)

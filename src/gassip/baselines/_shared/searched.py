@@ -8,6 +8,7 @@ A subclass gives `search` and `num_steps`.
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
 from gassip.settings import Gassip, preset
 from gassip.train.context import RunContext
@@ -15,13 +16,13 @@ from gassip.train.trainer import Found, Solution, retrain
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searched(Gassip):
+class Searched(Baseline, Gassip):
     """The settings of a search, with the search."""
 
     @classmethod
-    def of(cls, graph: Graph, name: str = "paper", **overrides: Any) -> Self:
+    def for_graph(cls, graph: Graph, preset_name: str = "paper", **overrides: Any) -> Self:
         """A preset for this graph with some fields replaced."""
-        base = preset(name, graph, overrides)
+        base = preset(preset_name, graph, overrides)
         return cls(**{f.name: getattr(base, f.name) for f in fields(Gassip)})
 
     def plain(self) -> Gassip:

@@ -6,6 +6,7 @@ h_l = o(dropout(ReLU(h_{l-1}))),   trained by Adam on the training nodes
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.train.context import RunContext
@@ -13,7 +14,7 @@ from gassip.train.trainer import Solution, solve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stack:
+class Stack(Baseline):
     """Settings of a hand-made net; a subclass names its operation."""
 
     op: ClassVar[str]

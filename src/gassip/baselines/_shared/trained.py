@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
@@ -20,7 +21,7 @@ from gassip.train.trainer import Solution, solve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
+class Trained(Baseline):
     """What every training needs; a subclass sets the published values."""
 
     epochs: int = 300
