@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from gassip.bench.records import trains_plainly
+from gassip.bench.execute import trains_plainly
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.methods import (

@@ -118,7 +118,8 @@ def what_flags(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip.bench.records import Book, to_do
+    from gassip.bench.records import Book, of_version, to_do
+    from gassip.methods import entry
     from gassip.runs import write as artefact
 
     _check(args)
@@ -132,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
         there, said = book.read(runs[0].dataset)
         for line in said:
             print(f"gassip: {line}", file=sys.stderr)
+        there = of_version(there, args.method, entry(args.method).load().version)
     left = to_do(runs, there, retry=args.retry)
     keys = {own.key for own in runs}
     done = {record.run.key: record for record in there if record.run.key in keys}
@@ -173,7 +175,8 @@ def pin_threads(args: argparse.Namespace) -> None:
 def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
     from gassip.bench import tuned
-    from gassip.bench.records import Run, graph_of
+    from gassip.bench.execute import graph_of
+    from gassip.bench.records import Run
     from gassip.methods import Searcher, changed, entry, parsed, plain_settings
 
     own = entry(args.method)
@@ -222,7 +225,7 @@ def _here(
     args: argparse.Namespace, runs: "list[Run]", graph: "Graph", book: "Book | None", tuned: bool
 ) -> "dict[str, Record]":
     """One after the other in this process."""
-    from gassip.bench.records import carry_out
+    from gassip.bench.execute import carry_out
 
     done: dict[str, Record] = {}
     rows: list[Event] = []
@@ -329,7 +332,7 @@ def _collect(
 ) -> None:
     """One record from a process, or its end; a process that was killed leaves a record of the run
     it died in."""
-    from gassip.bench.records import unfinished
+    from gassip.bench.execute import unfinished
 
     try:
         record = ready.recv()
@@ -372,7 +375,8 @@ def work(
     """A process's share of the runs; `alone`: no other has a part of its searches."""
     import torch
 
-    from gassip.bench.records import Book, carry_out
+    from gassip.bench.execute import carry_out
+    from gassip.bench.records import Book
 
     torch.set_num_threads(1)
     book = None if results is None else Book(results)
