@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.trained import Trained
+from gassip.baselines._shared.trained import Trained
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.dropout import drop

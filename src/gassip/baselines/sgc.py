@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gassip.baselines.trained import Trained
+from gassip.baselines._shared.trained import Trained
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.dropout import drop
