@@ -142,3 +142,4 @@ MORE_OPS = tuple(name for name, own in OPERATIONS.items() if own.space != "net")
 NET_OPS = tuple(OPERATIONS)  # of a net alone
 NARROW_OPS = tuple(name for name in ALL_OPS if OPERATIONS[name].large)
 SPREAD = "APPNP5"  # how labels are passed on (train/label_propagation.py)
+PRIOR_WEIGHT = 0.01  # ε: weight of the class frequencies in these logits

@@ -8,6 +8,7 @@ Graph Neural Networks, ICML 2021; the pair is a baseline of Xie et al., KDD 2024
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gassip.baselines._shared.searched import with_search
 from gassip.baselines.darts import Darts
@@ -24,7 +25,9 @@ class DartsUgs(Ugs):
     search_epochs: int | None = None
 
     def darts(self, graph: Graph) -> Darts:
-        options = {} if self.search_epochs is None else {"epochs": self.search_epochs}
+        options: dict[str, Any] = {}
+        if self.search_epochs is not None:
+            options["epochs"] = self.search_epochs
         return Darts.for_graph(graph, prune=False, sparsify=False, **options)
 
     def num_steps(self, graph: Graph) -> int:

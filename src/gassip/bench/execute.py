@@ -15,10 +15,10 @@ import torch
 
 from gassip.baselines._shared.searched import Searched
 from gassip.baselines._shared.stack import Stack
+from gassip.bench import perturb
 from gassip.bench.machine import commit_of, machine, peak_mb, reset_peak
 from gassip.bench.records import Book, Record, Run, canonical
 from gassip.errors import GassipError
-from gassip.graph import perturb
 from gassip.graph.datasets import load, read
 from gassip.graph.graph import Graph
 from gassip.methods import Method, Resumer, Searcher, StartsFromPlan, changed, entry

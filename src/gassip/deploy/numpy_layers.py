@@ -36,8 +36,8 @@ except ImportError:
 
 from gassip.errors import GassipError
 from gassip.graph.checks import Array, Table, canonical, row_sums, scaled, take
-from gassip.operations import OPERATIONS, SPREAD, Operation
-from gassip.runs.format import FAINT, Tensors
+from gassip.operations import OPERATIONS, PRIOR_WEIGHT, SPREAD, Operation
+from gassip.runs.format import Tensors
 
 NEGATIVE_SLOPE = 0.2  # of attention, as nn/propagate.py
 EPSILON = 1e-5  # of batch norm, torch's
@@ -453,7 +453,7 @@ def opinion(inputs: Inputs, classes: int) -> Array:
     y[known, labels[known]] = 1
     common = (y.sum(0) + 1) / (known.size + classes)
     arrived = passed_on(OPERATIONS[SPREAD], y, matrix, PLAIN)
-    return np.log(arrived + np.float32(FAINT) * common.astype(np.float32))
+    return np.log(arrived + np.float32(PRIOR_WEIGHT) * common.astype(np.float32))
 
 
 def attend(out: Array, layer: Layer, products: Array, step: Step, sums: Sums) -> None:

@@ -25,8 +25,7 @@ from gassip.deploy.degree_buckets import ABSENT, groups, logs
 from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.deploy.runtime import Model
 from gassip.errors import GassipError
-from gassip.operations import OPERATIONS, SPREAD, Operation
-from gassip.runs.format import FAINT
+from gassip.operations import OPERATIONS, PRIOR_WEIGHT, SPREAD, Operation
 
 OPSET = 18  # the first with ScatterElements(max)
 
@@ -292,7 +291,9 @@ def _said(build: Builder, model: Model, graph: Edges) -> str:
     counts = build.add("Add", build.add("ReduceSum", y, build.axes(0), keepdims=1), build.number(1))
     common = build.add("Div", counts, build.add("ReduceSum", counts, build.axes(1), keepdims=1))
     q = _passed_on(build, OPERATIONS[SPREAD], y, _multiplier(build, graph, SPREAD))
-    said = build.add("Log", build.add("Add", q, build.add("Mul", common, build.number(FAINT))))
+    said = build.add(
+        "Log", build.add("Add", q, build.add("Mul", common, build.number(PRIOR_WEIGHT)))
+    )
     return build.add("Mul", said, build.number(model.label_weight))
 
 

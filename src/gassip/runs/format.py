@@ -27,7 +27,6 @@ from gassip.errors import GassipError
 from gassip.operations import OPERATIONS
 
 SCHEMAS = (1, 2, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
-FAINT = 0.01  # weight of the class frequencies where no label arrives (train/label_propagation.py)
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
 Tensors = dict[str, np.ndarray]

@@ -33,7 +33,7 @@ BEST_SEARCH: dict[str, Any] = {
 
 def preset(name: str, graph: "Graph", overrides: Mapping[str, Any] | None = None) -> Settings:
     """The settings of a preset for this graph, with some replaced by flat name."""
-    from gassip.graph.facts import facts_of  # needs torch
+    from gassip.best.facts import facts_of  # needs torch
 
     check_preset(name)
     facts = facts_of(graph)
