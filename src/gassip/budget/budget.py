@@ -46,7 +46,7 @@ class Budget:
         "bytes of model.safetensors: a number, 100kB, or a share of a GCN-64's", BYTES
     )
     max_latency_ms: Amount = bounded(
-        "milliseconds of one inference in gassip.runtime, measured here, or a share of a GCN-64's",
+        "milliseconds of one inference, measured here, or a share of a GCN-64's",
         MILLISECONDS,
     )
     max_macs: Amount = bounded("multiply-adds of one inference: a number, or a share of a GCN-64's")
