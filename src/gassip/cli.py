@@ -27,6 +27,7 @@ COMMANDS = (
     "run",
     "tune",
     "table",
+    "completion",
 )  # modules of gassip.commands, as the help lists them
 
 
