@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Layer, Net
 from gassip.nn.propagate import MaskedGraph
+from gassip.operations import ALL_OPS, MORE_OPS
 from gassip.paper import curriculum
 from gassip.paper.loop import (
     Row,
@@ -24,7 +25,7 @@ from gassip.paper.loop import (
     step_weights,
 )
 from gassip.paper.supernet import Supernet, top_paths
-from gassip.settings import ALL_OPS, MORE_OPS, Gassip
+from gassip.settings import Gassip
 from gassip.train.trainer import Found, retrain, seeded, sparser
 
 QUICK = Gassip(

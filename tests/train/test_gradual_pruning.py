@@ -10,9 +10,10 @@ from gassip.deploy.runtime import load
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
+from gassip.operations import MORE_OPS
 from gassip.paper.loop import search
 from gassip.runs.write import open_run, save
-from gassip.settings import MORE_OPS, Gassip, gcn_weights, preset
+from gassip.settings import Gassip, gcn_weights, preset
 from gassip.train.batched import retrain_many
 from gassip.train.gradual_pruning import Pruning, besides
 from gassip.train.trainer import Found, predict, retrain, seeded, train

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.graph.perturb import mettack, noise, prbcd
+from gassip.bench.perturb import mettack, noise, prbcd
 from tests.conftest import random_graph
 
 METTACK = Path(os.environ.get("GASSIP_DATA", "/nowhere")) / "Mettack"
