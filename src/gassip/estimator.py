@@ -17,8 +17,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gassip.best.pipeline import search
+from gassip.budget.budget import Budget
 from gassip.budget.candidates import retrain_best, search_within
-from gassip.budget.fit import Budget, check_possible
+from gassip.budget.fit import check_possible
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph, to_numpy
 from gassip.metrics import METRICS, Metric
