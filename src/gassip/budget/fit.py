@@ -272,7 +272,10 @@ def impossible(name: str, least: Net, graph: Graph, budget: Budget) -> str:
         what = f"{latency_ms(least, graph) / MARGIN:.3g}"
     else:
         what = f"{counted(least, graph, size_of(least, graph))[name]:,}"
-    smallest = f"{least.architecture} with 1 feature and 1 unit per hidden layer for {graph.num_classes} classes"
+    smallest = (
+        f"{least.architecture} with 1 feature and 1 unit per hidden layer for "
+        f"{graph.num_classes} classes"
+    )
     return f"{flag} {given} cannot be met on {graph.name}: the least is {what} ({smallest})"
 
 

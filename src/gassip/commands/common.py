@@ -229,7 +229,8 @@ def training_graph(run: "Run", device: str) -> "Graph":
     if graph.fingerprint != run.meta["source"].get("fingerprint"):
         where = run.meta["source"].get("path") or run.meta["source"].get("name")
         raise GassipError(
-            f"{where} is no longer the graph that {run.folder} was made from (its fingerprint differs)"
+            f"{where} is no longer the graph that {run.folder} was made from (its fingerprint "
+            f"differs)"
         )
     return on_device(graph, device)
 
