@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from gassip.commands.common import METRICS, Parser, described, filled
 from gassip.errors import GassipError
 from gassip.settings import PRESETS, Settings
-from gassip.settings.presets import best, paper
+from gassip.settings.presets import MAKERS
 from gassip.settings.settings import (
     CHOSEN_BY_RECIPE,
     FIELDS,
@@ -51,8 +51,7 @@ class Screen:
 
     @property
     def settings(self) -> Settings:
-        base = best() if self.preset == "best" else paper()
-        return base.changed(**self.changes)
+        return MAKERS[self.preset]().changed(**self.changes)
 
     def rare(self, text: str) -> str:
         """The help of a flag that only the long screen shows."""

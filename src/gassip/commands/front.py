@@ -30,6 +30,7 @@ from gassip.commands.common import (
     set_threads,
     whole,
 )
+from gassip.commands.edge_front import edge_front, edges_svg, show_edges
 from gassip.commands.flags import (
     Screen,
     given_settings,
@@ -89,6 +90,11 @@ def point_flags(parser: Any) -> None:
         help=f"sizes in %% of the weights of a GCN with 64 hidden units (default {usual})",
     )
     parser.add_argument(
+        "--edges",
+        action="store_true",
+        help="accuracy against edges kept instead: M_G, random, by degree, by agreement",
+    )
+    parser.add_argument(
         "--out", metavar="DIR", type=filled, help="default runs/<name>-front-seed<N>"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the front in DIR")
@@ -112,7 +118,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.screen:
         return show_help(args, "front", ABOUT, add_flags, SCREEN)
-    given = given_settings(args, SCREEN)
+    screen = replace(SCREEN, changes={}) if args.edges else SCREEN  # one net, not nested ones
+    given = given_settings(args, screen)
     say_which_graph(args)
     out = Path(args.out or f"runs/{graph_name(args)}-front-seed{args.seed}")
     if out.exists() and not (args.overwrite and (out / "front.json").is_file()):
@@ -121,17 +128,19 @@ def run(args: argparse.Namespace) -> int:
         )
     set_threads(args.threads)
     graph, source = load_graph(args)
-    points = front(graph, given, args)
+    points = edge_front(graph, given, args) if args.edges else front(graph, given, args)
     record = {"dataset": graph.name, "source": source, "seed": args.seed, "metric": args.metric}
     record |= {"retrains": args.retrains, "points": points, "versions": artefact.versions()}
     out.mkdir(parents=True, exist_ok=True)
     artefact.replace_file(out / "front.csv", to_csv(points).encode())
-    artefact.replace_file(out / "front.svg", to_svg(points, graph.name, args.metric))
+    draw = edges_svg if args.edges else to_svg
+    artefact.replace_file(out / "front.svg", draw(points, graph.name, args.metric))
     artefact.replace_file(out / "front.json", artefact.to_json(record).encode())
     if args.json:
         print(artefact.to_json(record), end="")
     else:
-        show(points, f"{graph.name}, seed {args.seed}, {args.retrains} retrainings each")
+        tabulate = show_edges if args.edges else show
+        tabulate(points, f"{graph.name}, seed {args.seed}, {args.retrains} retrainings each")
         print(f"written to {out}: front.json, front.csv, front.svg")
     return 0
 
