@@ -10,6 +10,7 @@ import pytest
 from gassip import cli
 from gassip.commands.completion import SHELLS, script
 from gassip.graph.datasets import DATASETS
+from gassip.methods import METHODS
 from gassip.settings.settings import FIELDS
 
 BASH = shutil.which("bash")
@@ -54,6 +55,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("gassip search --no-label", {"--no-label-propagation"}),
         ("gassip search --dataset ", set(DATASETS)),
         ("gassip export run --format ", {"runtime", "onnx", "executorch"}),
+        ("gassip run gassi", {name for name in METHODS if name.startswith("gassi")}),
         ("gassip completion z", {"zsh"}),
     ],
 )

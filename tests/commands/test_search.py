@@ -231,6 +231,9 @@ def test_explain_is_what_the_search_said(data: str, capsys: pytest.CaptureFixtur
     assert main(["explain", "run", "--json"]) == 0
     stored = json.loads(Path("run/decisions.json").read_text())
     assert json.loads(capsys.readouterr().out) == {"decisions": stored}
+    assert main([*words, "--overwrite", "--json"]) == 0
+    meta = json.loads(capsys.readouterr().out)
+    assert [own["stage"] for own in meta["decisions"]] == [own["stage"] for own in stored]
 
 
 def test_a_run_of_an_earlier_version_has_no_decisions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,8 @@ def script(parser: Parser, shell: str) -> str:
             vars(action)["complete"] = shtab.DIRECTORY
         elif "--dataset" in action.option_strings:
             action.choices = dataset_names()
+        elif action.metavar == "METHOD":
+            action.choices = method_names()
         if action.dest.startswith(SETTING):  # also those that the usual preset does not read
             action.help = FIELDS[action.dest.removeprefix(SETTING)].help.replace("%", "%%")
     return str(shtab.complete(parser, shell))
@@ -63,3 +65,9 @@ def dataset_names() -> tuple[str, ...]:
     from gassip.graph.datasets import DATASETS
 
     return tuple(DATASETS)
+
+
+def method_names() -> tuple[str, ...]:
+    from gassip.methods import METHODS
+
+    return tuple(METHODS)

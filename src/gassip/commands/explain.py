@@ -1,8 +1,9 @@
 """gassip explain: the decisions of a search: what was tried, the statistic, the threshold."""
 
 import argparse
+import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import command, print_table
@@ -29,10 +30,16 @@ def run(args: argparse.Namespace) -> int:
             "search again to have one"
         )
     if args.json:
-        print(to_json({"decisions": [asdict(own) for own in made.plan.decisions]}), end="")
+        print(to_json({"decisions": stored_decisions(made.folder)}), end="")
     else:
         print_decisions(made.plan.decisions)
     return 0
+
+
+def stored_decisions(folder: Path) -> list[dict[str, Any]]:
+    """decisions.json of a run that was just written or checked."""
+    rows: list[dict[str, Any]] = json.loads((folder / "decisions.json").read_text("utf-8"))
+    return rows
 
 
 def print_decisions(decisions: "Sequence[Decision]") -> None:

@@ -22,6 +22,7 @@ from gassip.settings.settings import (
     read_settings,
     unread,
     why_unread,
+    without_effect,
 )
 
 SETTING = "setting."  # how the names of settings begin among the parsed arguments
@@ -218,7 +219,7 @@ def check_read(
     base, usual = screen.settings, screen.settings.flat()
     stages = foreign(base) if base.best is None else set()
     settings = base.changed(**{name: given[name] for name in given if name not in stages})
-    for name in unread(settings, [own for own in given if own not in screen.reads]):
+    for name in without_effect(settings, [own for own in given if own not in screen.reads]):
         value = list(given[name]) if isinstance(given[name], tuple) else given[name]
         if name not in flags and name in usual and usual[name] == value:
             continue

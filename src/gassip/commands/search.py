@@ -4,7 +4,7 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from gassip.commands.common import (
     share,
     whole,
 )
-from gassip.commands.explain import print_decisions
+from gassip.commands.explain import print_decisions, stored_decisions
 from gassip.commands.flags import (
     Screen,
     given_settings,
@@ -141,7 +141,7 @@ def show(
     from gassip.runs.write import to_json
 
     if args.json:
-        more = {"decisions": [asdict(own) for own in decisions]} if args.explain else {}
+        more = {"decisions": stored_decisions(out)} if args.explain else {}
         print(to_json(meta | more), end="")
         return
     summary(meta)

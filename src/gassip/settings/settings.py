@@ -15,7 +15,7 @@ from typing import Any, Literal
 from gassip.errors import GassipError
 from gassip.settings.best import STAGES, Best
 from gassip.settings.fields import Part, checked, types_of
-from gassip.settings.old import DECIDED, renamed, schema_1
+from gassip.settings.old import DECIDED, renamed, upgraded
 from gassip.settings.search import Search
 from gassip.settings.training import Retraining
 
@@ -154,13 +154,20 @@ CHOSEN_BY_RECIPE = ("retrain_dropout", "retrain_weight_decay")
 def unread(settings: Settings, names: Iterable[str]) -> list[str]:
     """Those of `names` that a search with these settings does not read."""
     if settings.best is None:
-        return [name for name in names if FIELDS[name].stage or not _condition(settings, name)]
+        return [name for name in names if FIELDS[name].stage]
     recipes = settings.best.recipe.recipes
     ignored = set(NOT_IN_BEST)
     if "given" not in recipes:
         ignored |= set(CHOSEN_BY_RECIPE)
     if len(recipes) == 1:
         ignored |= {"trial_epochs"}
+    return [name for name in names if name in ignored]
+
+
+def without_effect(settings: Settings, names: Iterable[str]) -> list[str]:
+    """Those that are not read, and those whose condition another setting does not meet."""
+    names = list(names)
+    ignored = unread(settings, names)
     return [name for name in names if name in ignored or not _condition(settings, name)]
 
 
@@ -208,7 +215,4 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise GassipError(f"cannot read settings from {path}: {error}") from None
     if not isinstance(found, dict):
         raise GassipError(f"{path} must hold a table of settings, not a {type(found).__name__}")
-    if found.get("teachers") == 0:  # of earlier versions: without the stages of `best`
-        return schema_1(found, frozenset(name for name, own in FIELDS.items() if own.stage))
-    undecided = [name for name in DECIDED if found.get(name) == 0]
-    return renamed({name: value for name, value in found.items() if name not in undecided})
+    return upgraded(found, frozenset(name for name, own in FIELDS.items() if own.stage))
