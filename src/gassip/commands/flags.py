@@ -66,7 +66,7 @@ def preset_flags(parser: Any, screen: Screen) -> None:
         choices=PRESETS,
         default=screen.preset,
         metavar="NAME",
-        help="settings to start from: best, paper (default %(default)s)",
+        help=f"settings to start from: {', '.join(PRESETS)} (default %(default)s)",
     )
     parser.add_argument(
         "--settings",
@@ -134,11 +134,10 @@ def setting_flags(parser: Parser, screen: Screen) -> None:
 
 
 def _epilog(screen: Screen, example: str) -> str:
-    notes = {
-        "best": "rules of the preset replace some values by facts of the graph (METHOD.md)",
-        "paper": "from 30,000 nodes on the preset takes some values of the paper's appendix",
-    }
-    return f"{notes[screen.preset]}\n{example}"
+    note = "from 30,000 nodes on the preset takes some values of the paper's appendix"
+    if screen.preset == "best":
+        note = "rules of the preset replace some values by facts of the graph (METHOD.md)"
+    return f"{note}\n{example}"
 
 
 def _group(parser: Parser, title: str, members: list[Field], screen: Screen) -> None:
