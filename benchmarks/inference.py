@@ -277,14 +277,14 @@ def training(name: str, folder: str) -> dict[str, Any]:
 
     from gassip.graph.datasets import load
     from gassip.runs.write import open_run
-    from gassip.train.trainer import found_net, sparser, train
+    from gassip.train.trainer import planned_net, sparser, train
 
     torch.set_num_threads(1)
     graph, found, epochs = load(name), open_run(folder).found, TRAINING[name][1]
     data, own = graph.to_data(), sparser(graph, found)
 
     def ours() -> None:
-        train(found_net(graph, found), own, epochs=epochs, lr=0.01, weight_decay=5e-4)
+        train(planned_net(graph, found), own, epochs=epochs, lr=0.01, weight_decay=5e-4)
 
     def theirs() -> None:
         net = pyg("GCNConv", graph)

@@ -8,8 +8,9 @@ from torch import Tensor
 from torch_geometric.nn import GraphConv
 
 from benchmarks.timing import alternate, report
-from gassip.graph.csr import Csr, multiply
+from gassip.graph.csr import Csr
 from gassip.graph.datasets import load
+from gassip.nn.kernels import multiply
 
 WIDTH = 64
 

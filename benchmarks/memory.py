@@ -10,7 +10,7 @@ from benchmarks.timing import report
 CHILD = """
 import resource
 from gassip.graph.datasets import load
-from gassip.paper.loop import search
+from gassip.best.pipeline import search
 from gassip.settings import preset
 graph = load("physics")
 search(graph, preset("paper", graph, {"epochs": 15}))

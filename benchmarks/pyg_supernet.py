@@ -14,7 +14,6 @@ from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GraphConv
 from gassip.graph.graph import Graph
 from gassip.paper import curriculum
 from gassip.paper.supernet import Path, top_paths
-from gassip.settings import Gassip
 
 
 class Dense(nn.Linear):

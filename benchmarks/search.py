@@ -9,8 +9,9 @@ from benchmarks.pyg_supernet import PygSearch
 from benchmarks.timing import alternate, report
 from gassip.graph.datasets import load
 from gassip.graph.graph import Graph
-from gassip.paper.loop import State, epoch
-from gassip.settings import Gassip, preset
+from gassip.paper.loop import epoch
+from gassip.paper.state import State
+from gassip.settings import preset
 
 BARS = {"cora": 8.0, "citeseer": 12.0}
 

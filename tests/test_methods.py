@@ -1,24 +1,27 @@
 """What every method must do, whatever it is; the list of methods is the list of tests."""
 
 import dataclasses
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import pytest
 import torch
 
+from gassip.bench.execute import trains_plainly
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.methods import (
     METHODS,
     Method,
+    Searcher,
     changed,
     entry,
     parsed,
     plain_settings,
-    searcher,
-    trains_like_retrain,
 )
 from gassip.metrics import METRICS
+from gassip.train.context import RunContext
 from gassip.train.trainer import Solution
 from tests.conftest import random_graph
 
@@ -91,7 +94,7 @@ def quick(method: Method) -> Method:
 
 
 def solved(name: str, graph: Graph, seed: int = 0) -> Solution:
-    return quick(entry(name).make(graph)).solve(graph, seed=seed)
+    return quick(entry(name).make(graph)).solve(graph, RunContext(seed))
 
 
 @pytest.fixture(scope="module")
@@ -193,10 +196,10 @@ def test_texts_become_values_of_the_fields_types(graph: Graph) -> None:
 def test_which_methods_search_apart_and_which_train_plainly(graph: Graph) -> None:
     made = {name: own.make(graph) for name, own in METHODS.items()}
     assert {"gassip", "darts", "darts-ugs", "exhaustive"} <= {
-        n for n, own in made.items() if searcher(own)
+        n for n, own in made.items() if isinstance(own, Searcher)
     }
-    assert searcher(made["gcn"]) is None and searcher(made["hmnas"]) is None
-    plain = {name for name, own in made.items() if trains_like_retrain(own, None)}
+    assert not isinstance(made["gcn"], Searcher) and not isinstance(made["hmnas"], Searcher)
+    plain = {name for name, own in made.items() if trains_plainly(own, None)}
     assert {"gcn", "sage", "arma", "mlp", "small-gcn"} <= plain
     assert not plain & {"gat", "dropedge", "gassip", "ugs", "random-edges"}
 
@@ -213,3 +216,17 @@ def test_a_list_may_be_given_empty() -> None:
         "ops": ("GCNConv", "Linear"),
         "edge_shares": (0.5,),
     }
+
+
+def test_the_list_is_read_without_torch() -> None:
+    code = "import sys, gassip.methods; print([m for m in sys.modules if m.startswith('torch')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_entry_names_a_class_of_its_own_module() -> None:
+    for named in METHODS.values():
+        module, _, kind = named.place.partition(":")
+        made = named.load()
+        assert (made.__module__, made.__name__) == (f"gassip.baselines.{module}", kind)  # type: ignore[attr-defined]
+        assert made.version >= 1

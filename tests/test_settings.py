@@ -13,11 +13,8 @@ import gassip.settings
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import ALL_OPS, MORE_OPS, NET_OPS, OPERATIONS
 from gassip.settings import (
-    ALL_OPS,
-    MORE_OPS,
-    NET_OPS,
     Gassip,
     preset,
     read_settings,

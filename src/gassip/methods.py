@@ -1,353 +1,351 @@
-"""The methods by name. A method is a frozen dataclass of its settings with `solve`; one that
-searches adds `search`.
+"""The methods by name. A method is a frozen dataclass of its settings with `solve`; what more it
+can do, it has a method for: `solve_from`, `search`, `resume`.
 
-`found` composes: DARTS+UGS is `Ugs().solve(graph, seed=0, found=Darts(...).search(graph, seed=0))`.
+Plans compose: DARTS+UGS is `Ugs().solve_from(Darts(...).search(graph, run), graph, run)`.
+A method's module, and with it torch, is imported when the method is made.
 """
 
 import difflib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from importlib import import_module
 from types import NoneType, UnionType
-from typing import Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
-from gassip.baselines.algnn import Algnn
-from gassip.baselines.appnp import Appnp
-from gassip.baselines.arma import Arma
-from gassip.baselines.cgp import Cgp
-from gassip.baselines.correct_and_smooth import CorrectAndSmooth
-from gassip.baselines.darts import Darts
-from gassip.baselines.darts_dropedge import DartsDropedge
-from gassip.baselines.darts_ugs import DartsUgs
-from gassip.baselines.dropedge import DropEdge
-from gassip.baselines.dspar import Dspar
-from gassip.baselines.earlybird import EarlyBird
-from gassip.baselines.exhaustive import Exhaustive
-from gassip.baselines.gassip import GassipMethod
-from gassip.baselines.gasso import Gasso
-from gassip.baselines.gat import Gat
-from gassip.baselines.gauss import Gauss
-from gassip.baselines.gcn import Gcn
-from gassip.baselines.gin import Gin
-from gassip.baselines.glnn import Glnn
-from gassip.baselines.gnnguard import GnnGuard
-from gassip.baselines.graphnas import Graphnas
-from gassip.baselines.hmnas import HmNas
-from gassip.baselines.imp import Imp
-from gassip.baselines.jaccard import GcnJaccard
-from gassip.baselines.label_propagation import LabelPropagation
-from gassip.baselines.magnitude import Magnitude
-from gassip.baselines.mlp import Mlp
-from gassip.baselines.neuralsparse import NeuralSparse
-from gassip.baselines.ptdnet import PtdNet
-from gassip.baselines.random_edges import RandomEdges
-from gassip.baselines.random_mask import RandomMask
-from gassip.baselines.random_search import RandomSearch
-from gassip.baselines.rgcn import Rgcn
-from gassip.baselines.sage import Sage
-from gassip.baselines.sane import Sane
-from gassip.baselines.sgc import Sgc
-from gassip.baselines.small_gcn import SmallGcn
-from gassip.baselines.stack import Stack
-from gassip.baselines.ugs import Ugs
 from gassip.errors import GassipError
-from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.paper.loop import Row
-from gassip.train.trainer import Found, Solution
+from gassip.settings import Settings
+from gassip.settings.old import renamed
+from gassip.settings.settings import FIELDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gassip.graph.graph import Graph
+    from gassip.train.context import RunContext
+    from gassip.train.plan import Plan, Solution
 
 
+@runtime_checkable
 class Method(Protocol):
     """What every method offers."""
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution: ...
+    version: ClassVar[int]
+
+    def solve(self, graph: "Graph", run: "RunContext") -> "Solution": ...
 
 
-class Searcher(Protocol):
+@runtime_checkable
+class StartsFromPlan(Method, Protocol):
+    """A method that can start from what a search found."""
+
+    def solve_from(self, plan: "Plan", graph: "Graph", run: "RunContext") -> "Solution": ...
+
+
+@runtime_checkable
+class Searcher(StartsFromPlan, Protocol):
     """A method whose search stands apart from its training, so that one search can be trained with
     many seeds."""
 
-    def num_steps(self, graph: Graph) -> int:
-        """How many rows a search tells."""
+    def num_steps(self, graph: "Graph") -> int:
+        """How many events a search tells."""
         ...
 
-    def search(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        on_epoch: Callable[[Row], None] | None = None,
-        partial: Path | None = None,
-    ) -> Found:
-        """What a search finds; a killed one goes on from what it left in the folder `partial`."""
+    def search(self, graph: "Graph", run: "RunContext") -> "Plan": ...
+
+
+@runtime_checkable
+class Resumer(Searcher, Protocol):
+    """A searcher whose killed search can go on."""
+
+    def resume(self, folder: "Path", graph: "Graph", run: "RunContext") -> "Plan":
+        """Like `search`, from what a killed one left in the folder."""
         ...
+
+
+class MethodClass(Protocol):
+    """The class of a method."""
+
+    version: ClassVar[int]
+
+    def for_graph(self, graph: "Graph", **options: Any) -> Method: ...
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the list: how to make the method for a graph, and what to say of it."""
+    """One method of the list: where its class is, what to say of it, how it is made."""
 
-    make: Callable[[Graph], Method]
+    place: str  # module:class, under gassip.baselines
     family: str
     summary: str
     reference: str
+    options: dict[str, Any] = field(default_factory=dict)  # of the class's `for_graph`
 
+    def load(self) -> MethodClass:
+        module, _, name = self.place.partition(":")
+        kind: MethodClass = vars(import_module(f"gassip.baselines.{module}"))[name]
+        return kind
+
+    def make(self, graph: "Graph") -> Method:
+        """The method with its settings for this graph."""
+        return self.load().for_graph(graph, **self.options)
+
+
+HAND_MADE, SPARSIFIER, DEFENCE, CONTROL = "hand-made", "sparsification", "defence", "control"
+SEARCH, LIGHT, OURS = "architecture search", "lightweight", "ours"
+NO_MASKS = {"prune": False, "sparsify": False}
 
 METHODS: dict[str, Entry] = {
-    "gcn": Entry(
-        lambda graph: Gcn(), "hand-made", "two graph convolutions", "Kipf and Welling, ICLR 2017"
-    ),
+    "gcn": Entry("gcn:Gcn", HAND_MADE, "two graph convolutions", "Kipf and Welling, ICLR 2017"),
     "gat": Entry(
-        lambda graph: Gat.published(graph),
-        "hand-made",
+        "gat:Gat",
+        HAND_MADE,
         "attention over neighbours, eight heads of eight",
         "Veličković et al., ICLR 2018",
     ),
     "arma": Entry(
-        lambda graph: Arma(),
-        "hand-made",
+        "arma:Arma",
+        HAND_MADE,
         "two ARMA filters: neighbours without the node, and the node",
         "Bianchi et al., TPAMI 2021",
     ),
     "sage": Entry(
-        lambda graph: Sage(),
-        "hand-made",
+        "sage:Sage",
+        HAND_MADE,
         "two mean aggregations, and the node",
         "Hamilton et al., NeurIPS 2017",
     ),
-    "gin": Entry(
-        lambda graph: Gin(), "hand-made", "sums of neighbours through MLPs", "Xu et al., ICLR 2019"
-    ),
+    "gin": Entry("gin:Gin", HAND_MADE, "sums of neighbours through MLPs", "Xu et al., ICLR 2019"),
     "sgc": Entry(
-        lambda graph: Sgc(),
-        "hand-made",
+        "sgc:Sgc",
+        HAND_MADE,
         "one linear layer over features smoothed twice",
         "Wu et al., ICML 2019",
     ),
     "appnp": Entry(
-        lambda graph: Appnp(),
-        "hand-made",
+        "appnp:Appnp",
+        HAND_MADE,
         "an MLP, then ten steps of personalised PageRank",
         "Gasteiger et al., ICLR 2019",
     ),
     "mlp": Entry(
-        lambda graph: Mlp(),
-        "hand-made",
-        "two dense layers, no graph",
-        "Rumelhart et al., Nature 1986",
+        "mlp:Mlp", HAND_MADE, "two dense layers, no graph", "Rumelhart et al., Nature 1986"
     ),
     "label-propagation": Entry(
-        lambda graph: LabelPropagation(),
-        "hand-made",
+        "label_propagation:LabelPropagation",
+        HAND_MADE,
         "training labels spread over the graph; no net, no features",
         "Zhu and Ghahramani, 2002",
     ),
     "correct-and-smooth": Entry(
-        lambda graph: CorrectAndSmooth(),
-        "hand-made",
+        "correct_and_smooth:CorrectAndSmooth",
+        HAND_MADE,
         "an MLP or another net, its errors on training nodes passed on to their neighbours",
         "Huang et al., ICLR 2021",
     ),
     "dropedge": Entry(
-        lambda graph: DropEdge.published(graph),
-        "sparsification",
+        "dropedge:DropEdge",
+        SPARSIFIER,
         "a GCN on another random part of the edges each epoch",
         "Rong et al., ICLR 2020",
     ),
     "neuralsparse": Entry(
-        lambda graph: NeuralSparse(),
-        "sparsification",
+        "neuralsparse:NeuralSparse",
+        SPARSIFIER,
         "a GCN on the k neighbours each node learns to hear",
         "Zheng et al., ICML 2020",
     ),
     "ptdnet": Entry(
-        lambda graph: PtdNet(),
-        "sparsification",
+        "ptdnet:PtdNet",
+        SPARSIFIER,
         "a GCN whose layers learn which edges to drop",
         "Luo et al., WSDM 2021",
     ),
     "dspar": Entry(
-        lambda graph: Dspar(),
-        "sparsification",
-        "a GCN on edges drawn by degree",
-        "Liu et al., TMLR 2023",
+        "dspar:Dspar", SPARSIFIER, "a GCN on edges drawn by degree", "Liu et al., TMLR 2023"
     ),
     "gcn-jaccard": Entry(
-        lambda graph: GcnJaccard(),
-        "defence",
+        "jaccard:GcnJaccard",
+        DEFENCE,
         "a GCN without edges between unlike nodes",
         "Wu et al., IJCAI 2019",
     ),
     "rgcn": Entry(
-        lambda graph: Rgcn(),
-        "defence",
+        "rgcn:Rgcn",
+        DEFENCE,
         "a GCN of Gaussians that hears uncertain nodes less",
         "Zhu et al., KDD 2019",
     ),
     "gnnguard": Entry(
-        lambda graph: GnnGuard(),
-        "defence",
+        "gnnguard:GnnGuard",
+        DEFENCE,
         "a GCN that hears neighbours by likeness",
         "Zhang and Zitnik, NeurIPS 2020",
     ),
     "random-mask": Entry(
-        lambda graph: RandomMask(),
-        "control",
+        "random_mask:RandomMask",
+        CONTROL,
         "a GCN with half its weights removed at random from the start",
         "–",
     ),
     "random-edges": Entry(
-        lambda graph: RandomEdges(),
-        "control",
+        "random_edges:RandomEdges",
+        CONTROL,
         "a GCN with a tenth of the edges removed at random",
         "–",
     ),
     "magnitude": Entry(
-        lambda graph: Magnitude(),
-        "control",
+        "magnitude:Magnitude",
+        CONTROL,
         "a GCN trained, its smallest weights removed, trained on",
         "Han et al., NeurIPS 2015",
     ),
     "small-gcn": Entry(
-        lambda graph: SmallGcn(),
-        "control",
-        "a GCN with few hidden units",
-        "Kipf and Welling, ICLR 2017",
+        "small_gcn:SmallGcn", CONTROL, "a GCN with few hidden units", "Kipf and Welling, ICLR 2017"
     ),
     "darts": Entry(
-        lambda graph: Darts.of(graph, prune=False, sparsify=False),
-        "architecture search",
+        "darts:Darts",
+        SEARCH,
         "one supernet, weights and architecture by gradient in turn",
         "Liu et al., ICLR 2019",
+        NO_MASKS,
     ),
     "graphnas": Entry(
-        lambda graph: Graphnas(),
-        "architecture search",
+        "graphnas:Graphnas",
+        SEARCH,
         "a recurrent controller rewarded by validation",
         "Gao et al., IJCAI 2020",
     ),
     "gasso": Entry(
-        lambda graph: Gasso(),
-        "architecture search",
+        "gasso:Gasso",
+        SEARCH,
         "a supernet that learns edge weights; the supernet itself is the result",
         "Qin et al., NeurIPS 2021",
     ),
     "gauss": Entry(
-        lambda graph: Gauss.of(graph),
-        "architecture search",
+        "gauss:Gauss",
+        SEARCH,
         "sampled architectures by importance, on a curriculum of nodes",
         "Guan et al., ICML 2022",
     ),
     "sane": Entry(
-        lambda graph: Sane(),
-        "architecture search",
+        "sane:Sane",
+        SEARCH,
         "node aggregators, skips and a layer aggregator by gradient",
         "Zhao et al., ICDE 2021",
     ),
     "random-search": Entry(
-        lambda graph: RandomSearch.of(graph, prune=False, sparsify=False),
-        "architecture search",
+        "random_search:RandomSearch",
+        SEARCH,
         "ten architectures at random, the best on validation",
         "Li and Talwalkar, UAI 2019",
+        NO_MASKS,
     ),
     "exhaustive": Entry(
-        lambda graph: Exhaustive.of(graph, prune=False, sparsify=False),
-        "architecture search",
+        "exhaustive:Exhaustive",
+        SEARCH,
         "every architecture of the space, the best on validation",
         "the space of Xie et al., KDD 2024",
+        NO_MASKS,
     ),
     "darts-dropedge": Entry(
-        lambda graph: DartsDropedge.of(graph, prune=False, sparsify=False),
-        "architecture search",
+        "darts_dropedge:DartsDropedge",
+        SEARCH,
         "DARTS that sees other random edges in every epoch",
         "ablation in Xie et al., KDD 2024",
+        NO_MASKS,
     ),
     "ugs": Entry(
-        lambda graph: Ugs.published(graph),
-        "lightweight",
+        "ugs:Ugs",
+        LIGHT,
         "weights and edges pruned together in rounds, each rewound to the start",
         "Chen et al., ICML 2021",
     ),
     "imp": Entry(
-        lambda graph: Imp.published(graph),
-        "lightweight",
+        "imp:Imp",
+        LIGHT,
         "weights pruned in rounds, each rewound to the start",
         "Chen et al., ICML 2021",
     ),
     "darts-ugs": Entry(
-        lambda graph: DartsUgs.published(graph),
-        "lightweight",
+        "darts_ugs:DartsUgs",
+        LIGHT,
         "UGS on the architecture that DARTS finds",
         "baseline in Xie et al., KDD 2024",
     ),
     "cgp": Entry(
-        lambda graph: Cgp(),
-        "lightweight",
+        "cgp:Cgp",
+        LIGHT,
         "weights, edges and features pruned gradually in one training",
         "Liu et al., TNNLS 2023",
     ),
     "earlybird": Entry(
-        lambda graph: EarlyBird(),
-        "lightweight",
+        "earlybird:EarlyBird",
+        LIGHT,
         "weights and edges pruned as soon as their masks stand still",
         "You et al., AAAI 2022",
     ),
     "algnn": Entry(
-        lambda graph: Algnn(),
-        "lightweight",
+        "algnn:Algnn",
+        LIGHT,
         "architectures evolved to be accurate and small",
         "Cai et al., PRICAI 2021",
     ),
     "hmnas": Entry(
-        lambda graph: HmNas(),
-        "lightweight",
+        "hmnas:HmNas",
+        LIGHT,
         "a supernet thinned by masks on connections, operations and weights",
         "Yan et al., ICCV Workshops 2019",
     ),
     "glnn": Entry(
-        lambda graph: Glnn(),
-        "lightweight",
+        "glnn:Glnn",
+        LIGHT,
         "an MLP taught by a GNN; no graph at inference",
         "Zhang et al., ICLR 2022",
     ),
     "gassip": Entry(
-        lambda graph: GassipMethod.of(graph),
-        "ours",
+        "gassip:GassipMethod",
+        OURS,
         "architecture, weight mask and edge mask searched together",
         "Xie et al., KDD 2024",
     ),
     "gassip-best": Entry(
-        lambda graph: GassipMethod.of(graph, "best"),
-        "ours",
+        "gassip:GassipMethod",
+        OURS,
         "gassip whose best nets teach a small one, all chosen on validation",
         "METHOD.md",
+        {"preset_name": "best"},
     ),
     "gassip-no-prune": Entry(
-        lambda graph: GassipMethod.of(graph, prune=False),
-        "ours",
+        "gassip:GassipMethod",
+        OURS,
         "gassip without the weight mask",
         "ablation in Xie et al., KDD 2024",
+        {"prune": False},
     ),
     "gassip-no-sparsify": Entry(
-        lambda graph: GassipMethod.of(graph, sparsify=False),
-        "ours",
+        "gassip:GassipMethod",
+        OURS,
         "gassip without the edge mask",
         "ablation in Xie et al., KDD 2024",
+        {"sparsify": False},
     ),
     "gassip-no-curriculum": Entry(
-        lambda graph: GassipMethod.of(graph, curriculum=False),
-        "ours",
+        "gassip:GassipMethod",
+        OURS,
         "gassip with all nodes weighing the same",
         "ablation in Xie et al., KDD 2024",
+        {"curriculum": False},
     ),
 }
 
@@ -362,28 +360,49 @@ def entry(name: str) -> Entry:
 
 
 def plain_settings(method: Method) -> dict[str, Any]:
-    """Every field of a method, as JSON has it: tuples are lists."""
-    return {
-        name: list(own) if isinstance(own, tuple) else own
-        for name, own in asdict(method).items()  # type: ignore[call-overload]
-    }
+    """Every setting of a method, as JSON has it: tuples are lists. The settings of a search stand
+    beside the method's by their flat names."""
+    values = {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
+    search = values.pop("settings", None)
+    flat = search.flat() if isinstance(search, Settings) else {}
+    return flat | {name: plain(value) for name, value in values.items()}
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it."""
+    if isinstance(value, tuple):
+        return [plain(part) for part in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def setting_types(method: Method) -> dict[str, Any]:
+    """The types of all settings that a method has, by name."""
+    hints = get_type_hints(type(method))
+    types = {f.name: hints[f.name] for f in fields(method)}  # type: ignore[arg-type]
+    if types.pop("settings", None) is None:
+        return types
+    return {name: own.kind for name, own in FIELDS.items()} | types
 
 
 def changed(method: Method, given: Mapping[str, Any]) -> Method:
-    """The method with some fields replaced; lists stand for tuples."""
-    known = {f.name for f in fields(method)}  # type: ignore[arg-type]
+    """The method with some settings replaced; lists stand for tuples."""
+    known = setting_types(method)
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
             raise GassipError(f"{type(method).__name__} has no setting {name!r}; {hint}")
-    values = {name: tuple(own) if isinstance(own, list) else own for name, own in given.items()}
+    names = {f.name for f in fields(method)}  # type: ignore[arg-type]
+    values = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items() if n in names}
+    of_search = {name: value for name, value in given.items() if name not in names}
+    if of_search:
+        values["settings"] = method.settings.changed(**of_search)  # type: ignore[attr-defined]
     return replace(method, **values)  # type: ignore[type-var]
 
 
 def parsed(method: Method, given: Mapping[str, str]) -> dict[str, Any]:
-    """Texts such as `--set hidden=64` as values of the fields' own types."""
-    types = get_type_hints(type(method))
+    """Texts such as `--set hidden=64` as values of the settings' types."""
+    types, given = setting_types(method), renamed(given)
     changed(method, {name: None for name in given if name not in types})
     return {name: _value(name, types[name], text) for name, text in given.items()}
 
@@ -392,7 +411,7 @@ def _value(name: str, kind: Any, text: str) -> Any:
     if get_origin(kind) in (Union, UnionType):
         if text.lower() == "none" and NoneType in get_args(kind):
             return None
-        kind = next(own for own in get_args(kind) if own is not NoneType)
+        kind = next(part for part in get_args(kind) if part is not NoneType)
     if get_origin(kind) is tuple:
         return tuple(_value(name, get_args(kind)[0], part) for part in text.split(",") if part)
     if get_origin(kind) is Literal and text in get_args(kind):
@@ -404,31 +423,11 @@ def _value(name: str, kind: Any, text: str) -> Any:
             return kind(text)
     except ValueError:
         pass
-    wanted = (
-        " or ".join(map(str, get_args(kind)))
-        if get_origin(kind) is Literal
-        else getattr(kind, "__name__", kind)
-    )
-    raise GassipError(f"{name} is {text!r}; it must be a {wanted}")
+    raise GassipError(f"{name} is {text!r}; it must be a {_wanted(kind)}")
 
 
-def searcher(method: Method) -> Searcher | None:
-    """The method, where its search stands apart."""
-    return method if isinstance(method, (GassipMethod, DartsUgs)) else None
-
-
-def trains_like_retrain(method: Method, found: Found | None) -> bool:
-    """Whether `solve` is the plain supervised training of a `Net`, which the batched trainer does
-    for many seeds."""
-    if found is not None:
-        return (
-            isinstance(method, GassipMethod)
-            and type(method).solve is GassipMethod.solve
-            and found.teacher is None
-        )
-    return isinstance(method, Stack) and type(method).solve is Stack.solve
-
-
-def simple(method: Method) -> Stack:
-    assert isinstance(method, Stack)
-    return method
+def _wanted(kind: Any) -> str:
+    """The type in the words of an error line."""
+    if get_origin(kind) is Literal:
+        return " or ".join(map(str, get_args(kind)))
+    return str(getattr(kind, "__name__", kind))

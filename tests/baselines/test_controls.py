@@ -13,6 +13,7 @@ from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import ends
 from gassip.nn.net import Net
+from gassip.train.context import Event, RunContext
 from gassip.train.trainer import Solution
 
 
@@ -30,7 +31,7 @@ def test_random_keep_is_exact(share: float, rows: int, columns: int) -> None:
 def test_random_mask_removes_its_share_and_the_zeros_stay(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(1)
     method = RandomMask(removed=0.5, hidden=8, epochs=10, lr=0.1)
-    solution = method.solve(graph, seed=0)
+    solution = method.solve(graph, RunContext(0))
     assert zeros(solution) == [6 * 8 // 2, 8 * 3 // 2]
     total = 6 * 8 + 8 + 8 * 3 + 3
     assert (solution.weights_kept, solution.weights_total) == (total - 36, total)
@@ -46,7 +47,7 @@ def test_random_edges_removes_its_share_of_undirected_edges(
     graph = make_graph(2, edges=90)
     method = RandomEdges(removed=0.3, hidden=4, epochs=2)
     count = ends(graph).shape[1]
-    solution = method.solve(graph, seed=3)
+    solution = method.solve(graph, RunContext(3))
     assert solution.edges_kept == 2 * (count - round(0.3 * count)) == solution.graph.num_edges
     assert solution.edges_total == graph.num_edges
     edges = {(int(a), int(b)) for a, b in solution.graph.edge_index.T}
@@ -72,9 +73,9 @@ def test_largest_weights_by_hand() -> None:
 
 def test_magnitude_keeps_the_largest_and_trains_on(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(5)
-    log: list[dict[str, float]] = []
+    log: list[Event] = []
     method = Magnitude(removed=0.75, hidden=8, epochs=6, tune_epochs=4)
-    solution = method.solve(graph, seed=0, on_epoch=log.append)
+    solution = method.solve(graph, RunContext(0, on_event=log.append))
     assert sum(zeros(solution)) == round(0.75 * (6 * 8 + 8 * 3))
     assert len(log) == 10
     assert solution.weights_total - solution.weights_kept == sum(zeros(solution))
@@ -83,9 +84,9 @@ def test_magnitude_keeps_the_largest_and_trains_on(make_graph: Callable[..., Gra
 def test_magnitude_prunes_the_trained_net(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(5)
     still = Magnitude(removed=0.5, hidden=8, epochs=6, tune_epochs=1, tune_lr=0.0, weight_decay=0.0)
-    pruned = still.solve(graph, seed=0).model
+    pruned = still.solve(graph, RunContext(0)).model
     dense = Magnitude(removed=0.0, hidden=8, epochs=6, tune_epochs=1, tune_lr=0.0, weight_decay=0.0)
-    trained = dense.solve(graph, seed=0).model
+    trained = dense.solve(graph, RunContext(0)).model
     assert isinstance(pruned, Net) and isinstance(trained, Net)
     sizes = torch.cat([layer.weight.abs().reshape(-1) for layer in trained.layers]).detach()
     kept = torch.cat([layer.weight.abs().reshape(-1) for layer in pruned.layers]).detach()
@@ -95,6 +96,6 @@ def test_magnitude_prunes_the_trained_net(make_graph: Callable[..., Graph]) -> N
 
 @pytest.mark.parametrize("hidden", [4, 8, 16, 32])
 def test_small_gcn_is_a_gcn_of_that_width(make_graph: Callable[..., Graph], hidden: int) -> None:
-    solution = SmallGcn(hidden=hidden, epochs=1).solve(make_graph(0), seed=0)
+    solution = SmallGcn(hidden=hidden, epochs=1).solve(make_graph(0), RunContext(0))
     assert solution.weights_total == 6 * hidden + hidden + hidden * 3 + 3
     assert SmallGcn().hidden == 16

@@ -15,6 +15,7 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import cosine, is_bag, jaccard
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.trainer import predict, seeded
 
 # nodes 0..3 hold the words {0, 1}, {1, 2}, {0, 1, 2}, {3}; edges 0-1, 1-2, 2-3
@@ -84,12 +85,14 @@ def test_gcn_jaccard_cuts_below_its_threshold() -> None:
     assert GcnJaccard().sparser(graph).edge_index.tolist() == [[1, 0, 2, 1], [0, 1, 1, 2]]
     assert GcnJaccard(threshold=0.5).sparser(graph).edge_index.tolist() == [[2, 1], [1, 2]]
     assert GcnJaccard(threshold=0.6, similarity="cosine").sparser(graph).num_edges == 2
-    solution = GcnJaccard(epochs=2, hidden=4).solve(graph, seed=0)
+    solution = GcnJaccard(epochs=2, hidden=4).solve(graph, RunContext(0))
     assert (solution.edges_kept, solution.edges_total, solution.graph.num_edges) == (4, 6, 4)
 
 
 def test_gcn_jaccard_may_cut_everything() -> None:
-    solution = GcnJaccard(epochs=2, hidden=4, threshold=2.0).solve(words_graph(WORDS), seed=0)
+    solution = GcnJaccard(epochs=2, hidden=4, threshold=2.0).solve(
+        words_graph(WORDS), RunContext(0)
+    )
     assert solution.edges_kept == 0
     assert torch.isfinite(predict(solution.model, solution.graph)).all()
 
@@ -215,7 +218,7 @@ def test_gnnguard_rows_sum_to_one(make_graph: Callable[..., Graph]) -> None:
 
 def test_gnnguard_runs_alike_on_what_it_kept(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(4, nodes=40, edges=120)
-    solution = GnnGuard(epochs=5, threshold=0.7).solve(graph, seed=0)
+    solution = GnnGuard(epochs=5, threshold=0.7).solve(graph, RunContext(0))
     assert solution.edges_kept == solution.graph.num_edges < solution.edges_total == graph.num_edges
     torch.testing.assert_close(
         predict(solution.model, solution.graph), predict(solution.model, graph)

@@ -19,6 +19,7 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.losses import supervised
 from gassip.train.trainer import predict, seeded
 
@@ -158,8 +159,8 @@ def test_mlp_does_not_see_the_graph(graph: Graph) -> None:
 
 
 def test_gat_and_dropedge_take_the_published_settings_of_a_graph(graph: Graph) -> None:
-    assert Gat.published(graph) == Gat()
-    assert Gat.published(replace(graph, name="pubmed")).out_heads == 8
+    assert Gat.for_graph(graph) == Gat()
+    assert Gat.for_graph(replace(graph, name="pubmed")).out_heads == 8
 
 
 @pytest.mark.parametrize("name", ["gat", "arma", "sage", "gin", "sgc", "appnp", "mlp"])
@@ -179,5 +180,5 @@ def test_learns_features_that_tell_the_class(
     )
     method = METHODS[name].make(graph)
     with seeded(0, graph.device):
-        solution = replace(method, epochs=60).solve(graph, seed=0)  # type: ignore[type-var]
+        solution = replace(method, epochs=60).solve(graph, RunContext(0))  # type: ignore[type-var]
     assert solution.accuracy["test"] > 0.9

@@ -12,6 +12,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from gassip.baselines._shared.pruning import (
+    EdgeMaskedNet,
+    apart,
+    drop_lowest,
+    flat,
+    take_over,
+)
 from gassip.baselines.algnn import Algnn, crowding, dominates, fronts, lightest, survivors
 from gassip.baselines.cgp import Cgp, CgpNet, cubic, next_keep
 from gassip.baselines.darts_ugs import DartsUgs
@@ -19,7 +26,6 @@ from gassip.baselines.earlybird import EarlyBird, hamming, settled
 from gassip.baselines.glnn import Glnn, distillation
 from gassip.baselines.hmnas import Connection, HmNas, HmNet, binary, kept_connections, thinned
 from gassip.baselines.imp import Imp
-from gassip.baselines.pruning import EdgeMaskedNet, apart, counted, drop_lowest, flat, take_over
 from gassip.baselines.ugs import Ugs, UgsNet
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
@@ -28,6 +34,7 @@ from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.paper.loop import search
 from gassip.settings import Gassip
+from gassip.train.context import Event, RunContext
 from gassip.train.losses import supervised
 from gassip.train.trainer import predict, seeded
 
@@ -107,16 +114,18 @@ def test_cgp_leaves_factors_that_no_gradient_reaches(path: Graph) -> None:
     )  # no edge leads to node 3
     net = CgpNet(apart_graph, GCN, 0.0)
     before = net.edge_mask.detach().clone()
-    Cgp(gradual_epochs=5, every=9, edge_sparsity=0.0).prune_gradually(net, apart_graph, None)
+    Cgp(gradual_epochs=5, every=9, edge_sparsity=0.0).prune_gradually(
+        net, apart_graph, RunContext(0)
+    )
     assert torch.equal(net.edge_mask, before)
 
 
 def test_epochs_are_counted_through() -> None:
-    seen: list[dict[str, float]] = []
-    tell = counted(seen.append)
-    assert tell is not None and counted(None) is None
-    for row in ({"epoch": 1.0}, {"epoch": 2.0}, {"epoch": 1.0}):
-        tell(row)
+    seen: list[Event] = []
+    run = RunContext(0, on_event=seen.append).counted()
+    assert run.on_event is not None and RunContext(0).counted().on_event is None
+    for epoch in (1, 2, 1):
+        run.on_event({"epoch": epoch})
     assert [row["epoch"] for row in seen] == [1, 2, 3]
 
 
@@ -125,7 +134,7 @@ def test_epochs_are_counted_through() -> None:
 
 def test_ugs_prunes_5_and_20_percent_of_what_remains(make_graph: Maker) -> None:
     graph = make_graph(nodes=60, edges=300)
-    solution = Ugs(hidden=8, rounds=3, epochs=2).solve(graph, seed=0)
+    solution = Ugs(hidden=8, rounds=3, epochs=2).solve(graph, RunContext(0))
     rounds = solution.details["rounds"]
     assert isinstance(rounds, list)
     start = net_for(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(8,)))
@@ -147,7 +156,7 @@ def test_ugs_rewinds_to_the_very_start(make_graph: Maker) -> None:
     with seeded(5, graph.device):
         start = net_for(graph, GCN, 0.5)
     ticket = (
-        Ugs(hidden=4, rounds=2, epochs=0).solve(graph, seed=5).model
+        Ugs(hidden=4, rounds=2, epochs=0).solve(graph, RunContext(5)).model
     )  # no training after the rewind
     assert isinstance(ticket, Net)
     for l, (layer, first) in enumerate(zip(ticket.layers, start.layers, strict=True)):
@@ -162,7 +171,7 @@ def test_training_the_masks_leaves_the_start_alone(make_graph: Maker) -> None:
     start = net_for(graph, GCN, 0.5)
     before = weights(start)
     keep = [torch.ones_like(layer.weight, dtype=torch.bool) for layer in start.layers]
-    Ugs(hidden=4, epochs=3).prune(graph, start, keep, "accuracy", None)
+    Ugs(hidden=4, epochs=3).prune(graph, start, keep, RunContext(0))
     assert torch.equal(weights(start), before)
 
 
@@ -171,7 +180,7 @@ def test_ugs_drops_the_lowest_masks(path: Graph) -> None:
     method = Ugs(epochs=0, noise=1.0, edge_share=0.5, weight_share=0.25)
     keep = [torch.ones_like(layer.weight, dtype=torch.bool) for layer in start.layers]
     with seeded(0, path.device):
-        cut, left = method.prune(path, start, keep, "accuracy", None)
+        cut, left = method.prune(path, start, keep, RunContext(0))
     with seeded(0, path.device):
         net = UgsNet(path, GCN, 0.5, None, 1.0)
     size = flat([mask.detach().abs() for mask in net.weight_masks])
@@ -213,7 +222,7 @@ def test_masks_multiply_the_weights(path: Graph) -> None:
 
 def test_imp_touches_no_edge(make_graph: Maker) -> None:
     graph = make_graph()
-    solution = Imp(hidden=4, rounds=3, epochs=2).solve(graph, seed=0)
+    solution = Imp(hidden=4, rounds=3, epochs=2).solve(graph, RunContext(0))
     assert solution.edges_kept == graph.num_edges
     assert torch.equal(solution.graph.edge_index, graph.edge_index)
     assert solution.weights_kept < solution.weights_total
@@ -230,7 +239,7 @@ def test_ugs_starts_from_the_masks_of_a_search(make_graph: Maker) -> None:
         kept_edges="binary",
     )
     found = search(graph, settings, seed=0)
-    solution = Ugs(rounds=2, epochs=2).solve(graph, seed=0, found=found)
+    solution = Ugs(rounds=2, epochs=2).solve_from(found, graph, RunContext(0))
     assert isinstance(solution.model, Net)
     assert solution.model.architecture == found.architecture
     for l, given_keep in enumerate(found.weight_keep):
@@ -244,22 +253,22 @@ def test_ugs_starts_from_the_masks_of_a_search(make_graph: Maker) -> None:
 def test_darts_ugs_prunes_what_darts_found(make_graph: Maker) -> None:
     graph = make_graph()
     method = DartsUgs(rounds=1, epochs=1, search_epochs=2)
-    found = method.search(graph, seed=3)
-    solution = method.solve(graph, seed=3)
+    found = method.search(graph, RunContext(3))
+    solution = method.solve(graph, RunContext(3))
     assert solution.details["architecture"] == str(found.architecture)
-    again = Ugs(rounds=1, epochs=1).solve(graph, seed=3, found=found)
+    again = Ugs(rounds=1, epochs=1).solve_from(found, graph, RunContext(3))
     assert torch.equal(weights(solution.model), weights(again.model))
     assert solution.seconds > float(str(solution.details["search_seconds"])) > 0
 
 
 def test_published_l1_of_small_and_large_graphs(path: Graph) -> None:
     small, large = (
-        Ugs.published(path),
-        Ugs.published(replace(path, y=torch.zeros(20_000, dtype=torch.long))),
+        Ugs.for_graph(path),
+        Ugs.for_graph(replace(path, y=torch.zeros(20_000, dtype=torch.long))),
     )
     assert (small.l1_edge, small.l1_weight) == (1e-2, 1e-2)
     assert (large.l1_edge, large.l1_weight) == (1e-6, 1e-3)
-    assert Imp.published(path) == Imp()
+    assert Imp.for_graph(path) == Imp()
 
 
 # CGP
@@ -309,7 +318,7 @@ def test_cgp_reaches_its_three_sparsities(make_graph: Maker) -> None:
     method = Cgp(
         hidden=8, gradual_epochs=20, every=5, epochs=4, edge_sparsity=0.1, channel_sparsity=0.25
     )
-    solution = method.solve(graph, seed=0)
+    solution = method.solve(graph, RunContext(0))
     assert solution.details["channels_kept"] == 15
     assert solution.edges_kept == 2 * round(0.9 * graph.num_edges / 2)
     model = solution.model
@@ -355,7 +364,7 @@ def test_cgp_grows_back_no_weight_that_a_search_removed(make_graph: Maker) -> No
     method = Cgp(
         gradual_epochs=6, every=2, epochs=2, weight_sparsity=0.2, regrow=0.5, channel_sparsity=0.0
     )
-    model = method.solve(graph, seed=0, found=found).model
+    model = method.solve_from(found, graph, RunContext(0)).model
     assert isinstance(model, Net)
     for l, given_keep in enumerate(found.weight_keep):
         keep = model.weight_keep(l)
@@ -398,13 +407,13 @@ def test_early_bird_stops_when_the_masks_stand_still(
 
 def test_early_bird_draws_at_its_ratios(make_graph: Maker) -> None:
     graph = make_graph(nodes=60, edges=200)
-    solution = EarlyBird(hidden=8, epochs=2).solve(graph, seed=0)
+    solution = EarlyBird(hidden=8, epochs=2).solve(graph, RunContext(0))
     pairs = graph.num_edges // 2
     assert solution.edges_kept == 2 * (pairs - round(0.2 * pairs))
     assert solution.weights_total - solution.weights_kept == round(0.5 * (6 * 8 + 8 * 3))
     drawn = solution.details["drawn_at_epoch"]
     assert isinstance(drawn, int) and 4 <= drawn < 100
-    never = EarlyBird(hidden=8, epochs=2, draw_epochs=5, tolerance=0.0).solve(graph, seed=0)
+    never = EarlyBird(hidden=8, epochs=2, draw_epochs=5, tolerance=0.0).solve(graph, RunContext(0))
     assert never.details["drawn_at_epoch"] == 5
 
 
@@ -437,7 +446,7 @@ def test_the_lightest_within_tolerance_is_chosen() -> None:
 
 def test_algnn_tells_its_front(make_graph: Maker) -> None:
     method = Algnn(hidden=(2, 4), population=4, generations=2, child_epochs=3, epochs=2)
-    solution = method.solve(make_graph(), seed=0)
+    solution = method.solve(make_graph(), RunContext(0))
     front = solution.details["front"]
     assert isinstance(front, list)
     points = [(row["val"], -float(row["weights"])) for row in front]
@@ -567,7 +576,7 @@ def test_distillation_by_hand() -> None:
 
 def test_glnn_needs_no_edge(make_graph: Maker) -> None:
     graph = make_graph()
-    solution = Glnn(hidden=4, epochs=5, teacher_epochs=5).solve(graph, seed=0)
+    solution = Glnn(hidden=4, epochs=5, teacher_epochs=5).solve(graph, RunContext(0))
     assert (solution.edges_kept, solution.edges_total) == (0, graph.num_edges)
     other = make_graph(seed=1)
     assert not torch.equal(graph.edge_index, other.edge_index)
@@ -589,7 +598,7 @@ def test_finite_on_random_graphs_with_isolated_nodes(
     graph = make_graph(
         seed=2, undirected=kind != "directed", weighted=kind == "weighted", sparse=kind == "sparse"
     )
-    solution = SMALL[name].solve(graph, seed=0)
+    solution = SMALL[name].solve(graph, RunContext(0))
     assert predict(solution.model, solution.graph).isfinite().all()
     assert 0 <= solution.edges_kept <= solution.edges_total == graph.num_edges
     assert 0 < solution.weights_kept <= solution.weights_total
@@ -603,14 +612,14 @@ def test_equal_seeds_equal_results_and_test_labels_are_not_read(
     graph = make_graph(seed=3)
     garbage = replace(graph, y=torch.where(graph.test_mask, (graph.y + 1) % 3, graph.y))
     torch.manual_seed(1)
-    first = SMALL[name].solve(graph, seed=7)
+    first = SMALL[name].solve(graph, RunContext(7))
     torch.manual_seed(2)
-    second = SMALL[name].solve(garbage, seed=7)
+    second = SMALL[name].solve(garbage, RunContext(7))
     assert torch.equal(weights(first.model), weights(second.model))
     assert torch.equal(first.graph.edge_index, second.graph.edge_index)
     assert first.accuracy["val"] == second.accuracy["val"]
     assert first.best_epoch == second.best_epoch
-    third = SMALL[name].solve(graph, seed=8)
+    third = SMALL[name].solve(graph, RunContext(8))
     assert weights(third.model).shape != weights(first.model).shape or not torch.equal(
         weights(third.model), weights(first.model)
     )
@@ -618,7 +627,7 @@ def test_equal_seeds_equal_results_and_test_labels_are_not_read(
 
 @pytest.mark.parametrize("name", ["ugs", "imp", "darts-ugs", "cgp", "earlybird", "hmnas"])
 def test_pruned_weights_are_exactly_0(name: str, make_graph: Maker) -> None:
-    solution = SMALL[name].solve(make_graph(seed=4), seed=0)
+    solution = SMALL[name].solve(make_graph(seed=4), RunContext(0))
     model = solution.model
     assert isinstance(model, (Net, HmNet))
     pruned = 0
@@ -636,8 +645,8 @@ def test_pruned_weights_are_exactly_0(name: str, make_graph: Maker) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_every_epoch_is_told_in_order(name: str, make_graph: Maker) -> None:
-    told: list[dict[str, float]] = []
-    SMALL[name].solve(make_graph(), seed=0, on_epoch=told.append)
+    told: list[Event] = []
+    SMALL[name].solve(make_graph(), RunContext(0, on_event=told.append))
     assert [row["epoch"] for row in told] == list(range(1, len(told) + 1))
     assert len(told) >= 3
 

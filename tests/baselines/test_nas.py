@@ -8,12 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GraphConv, JumpingKnowledge
 
-from gassip.baselines import extra_ops, graphnas, sane
-from gassip.baselines.controller import Controller, Draw, Reinforce
+from gassip.baselines import sane
+from gassip.baselines._shared import extra_ops
+from gassip.baselines._shared.attention import attention_logits
+from gassip.baselines._shared.controller import Controller, Draw, Reinforce
+from gassip.baselines._shared.extra_ops import Op, edge_dot, edge_max, make_op, shares
+from gassip.baselines._shared.trials import try_all
 from gassip.baselines.darts import Darts
 from gassip.baselines.darts_dropedge import DartsDropedge, drawn_edges
 from gassip.baselines.exhaustive import Exhaustive, rank_of
-from gassip.baselines.extra_ops import Op, edge_dot, edge_max, make_op, shares
 from gassip.baselines.gassip import GassipMethod
 from gassip.baselines.gasso import OPS as GASSO_OPS
 from gassip.baselines.gasso import Gasso, GassoNet, edge_differences, structure_loss
@@ -29,14 +32,14 @@ from gassip.baselines.graphnas import (
 )
 from gassip.baselines.random_search import RandomSearch
 from gassip.baselines.sane import Choices, Merge, Sane, SaneNet, highest, node_op
-from gassip.baselines.trials import try_all
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS, Method
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.loop import Row, search
+from gassip.paper.loop import search
 from gassip.settings import ALL_OPS, Gassip
+from gassip.train.context import Event, RunContext
 from gassip.train.trainer import Solution, predict, seeded
 from tests.conftest import random_graph
 
@@ -93,8 +96,8 @@ def test_the_names_are_listed() -> None:
 def test_equal_seeds_and_garbage_test_labels(make_graph: Make, name: str) -> None:
     graph = make_graph(3, nodes=36, edges=50, isolated=6)
     garbage = torch.where(graph.test_mask, (graph.y + 1) % graph.num_classes, graph.y)
-    first = FAST[name]().solve(graph, seed=4)
-    again = FAST[name]().solve(replace(graph, y=garbage), seed=4)
+    first = FAST[name]().solve(graph, RunContext(4))
+    again = FAST[name]().solve(replace(graph, y=garbage), RunContext(4))
     assert torch.isfinite(predict(first.model, first.graph)).all()
     same(first, again)
     json.dumps(first.details)
@@ -105,7 +108,7 @@ def test_equal_seeds_and_garbage_test_labels(make_graph: Make, name: str) -> Non
 def test_sparse_features_and_the_defaults_for_a_graph(make_graph: Make, name: str) -> None:
     graph = make_graph(1, nodes=36, features=30, sparse=True)
     assert type(METHODS[name].make(graph)) is type(FAST[name]())
-    solution = FAST[name]().solve(graph, seed=0)
+    solution = FAST[name]().solve(graph, RunContext(0))
     assert solution.weights_kept <= solution.weights_total
     assert torch.isfinite(predict(solution.model, solution.graph)).all()
 
@@ -120,24 +123,24 @@ def test_ablations_switch_off_one_thing(graph: Graph) -> None:
 
 def test_gassip_is_search_then_retrain(graph: Graph) -> None:
     method = GassipMethod(**SHORT)  # type: ignore[arg-type]
-    found = method.search(graph, seed=5)
+    found = method.search(graph, RunContext(5))
     expected = search(graph, Gassip(**SHORT), seed=5)  # type: ignore[arg-type]
     torch.testing.assert_close(found.edge_mask, expected.edge_mask, rtol=0, atol=0)
     assert type(found.settings) is Gassip
-    same(method.solve(graph, seed=5), method.solve(graph, seed=5, found=found))
+    same(method.solve(graph, RunContext(5)), method.solve_from(found, graph, RunContext(5)))
 
 
 # DARTS
 
 
 def test_darts_is_the_search_with_both_masks_off(graph: Graph) -> None:
-    found = Darts(**SHORT).search(graph, seed=1)  # type: ignore[arg-type]
+    found = Darts(**SHORT).search(graph, RunContext(1))  # type: ignore[arg-type]
     expected = search(graph, Gassip(**SHORT, **OFF), seed=1)  # type: ignore[arg-type]
     assert found.architecture == expected.architecture
     assert found.edge_keep.all() and all(keep.all() for keep in found.weight_keep)
     for name, value in expected.last_weights.items():
         torch.testing.assert_close(found.last_weights[name], value, rtol=0, atol=0)
-    solution = Darts(**SHORT).solve(graph, seed=1)  # type: ignore[arg-type]
+    solution = Darts(**SHORT).solve(graph, RunContext(1))  # type: ignore[arg-type]
     assert (
         solution.edges_kept == graph.num_edges and solution.weights_kept == solution.weights_total
     )
@@ -146,7 +149,7 @@ def test_darts_is_the_search_with_both_masks_off(graph: Graph) -> None:
 def test_dropedge_draws_other_edges_in_every_epoch_and_retrains_on_all(graph: Graph) -> None:
     method = DartsDropedge(**SHORT, keep=0.5)  # type: ignore[arg-type]
     draws: list[Tensor] = []
-    found = method.search(graph, seed=0, on_draw=draws.append)
+    found = method.search(graph, RunContext(0), on_draw=draws.append)
     pairs = int(graph.pair.max()) + 1
     assert len(draws) == method.epochs
     assert len({tuple(d.tolist()) for d in draws}) == method.epochs
@@ -154,12 +157,12 @@ def test_dropedge_draws_other_edges_in_every_epoch_and_retrains_on_all(graph: Gr
         assert graph.pair[kept].unique().numel() == round(0.5 * pairs)
         assert kept.sum() == 2 * round(0.5 * pairs)  # both directions of an edge go together
     assert found.edge_keep.all()
-    assert method.solve(graph, seed=0, found=found).edges_kept == graph.num_edges
+    assert method.solve_from(found, graph, RunContext(0)).edges_kept == graph.num_edges
 
 
 def test_dropedge_changes_what_the_weights_see(graph: Graph) -> None:
-    whole = Darts(**SHORT).search(graph, seed=0)  # type: ignore[arg-type]
-    part = DartsDropedge(**SHORT).search(graph, seed=0)  # type: ignore[arg-type]
+    whole = Darts(**SHORT).search(graph, RunContext(0))  # type: ignore[arg-type]
+    part = DartsDropedge(**SHORT).search(graph, RunContext(0))  # type: ignore[arg-type]
     assert any(
         (whole.last_weights[k] - part.last_weights[k]).abs().max() > 1e-4
         for k in set(part.last_weights) & set(whole.last_weights)
@@ -175,8 +178,8 @@ def test_dropedge_changes_what_the_weights_see(graph: Graph) -> None:
 
 def test_exhaustive_visits_all_25_once_and_ranks_by_validation(graph: Graph) -> None:
     method = Exhaustive(trial_epochs=1, **SHORT)  # type: ignore[arg-type]
-    seen: list[Row] = []
-    found = method.search(graph, seed=0, on_epoch=seen.append)
+    seen: list[Event] = []
+    found = method.search(graph, RunContext(0, on_event=seen.append))
     assert (
         len(seen) == method.num_steps(graph) == 25
         and len({row["architecture"] for row in seen}) == 25
@@ -185,7 +188,7 @@ def test_exhaustive_visits_all_25_once_and_ranks_by_validation(graph: Graph) -> 
     assert scores == sorted(scores, reverse=True)
     best = max(seen, key=lambda row: (float(row["val_score"]), -float(row["val_loss"])))
     assert str(found.architecture) == best["architecture"]
-    solution = method.solve(graph, seed=0, found=found)
+    solution = method.solve_from(found, graph, RunContext(0))
     table = solution.details["trials"]
     assert isinstance(table, list) and len(table) == 25
     assert rank_of(str(found.architecture), table) == 1
@@ -194,7 +197,7 @@ def test_exhaustive_visits_all_25_once_and_ranks_by_validation(graph: Graph) -> 
 
 def test_a_trial_is_what_the_final_training_repeats(graph: Graph) -> None:
     method = Exhaustive(ops=("GCNConv", "SAGEConv"), trial_epochs=5, **SHORT)  # type: ignore[arg-type]
-    solution = method.solve(graph, seed=3)
+    solution = method.solve(graph, RunContext(3))
     table = solution.details["trials"]
     assert isinstance(table, list)
     assert solution.accuracy["val"] == table[0]["val_score"]
@@ -476,7 +479,7 @@ def test_attention_kinds_by_hand(path: Graph) -> None:
         "gene-linear": [2 * v for v in tanh],
     }
     for kind, value in expected.items():
-        edge, _ = graphnas.logits(kind, product, vectors, masked)
+        edge, _ = attention_logits(kind, product, vectors, masked)
         torch.testing.assert_close(edge.flatten(), torch.tensor(value))
 
 
@@ -519,7 +522,7 @@ def test_edge_differences_by_hand(path: Graph) -> None:
 
 
 def test_gasso_counts_its_whole_supernet(graph: Graph) -> None:
-    solution = Gasso(hidden=8, heads=2, epochs=3, warmup_epochs=1).solve(graph, seed=0)
+    solution = Gasso(hidden=8, heads=2, epochs=3, warmup_epochs=1).solve(graph, RunContext(0))
     # operations of a layer d → f: gat d·f + f + 2f, gcn d·f + f, gin d·f + f + f² + f, sage 2·d·f +
     # f, linear d·f + f
     layer = lambda d, f: 6 * d * f + 8 * f + f * f  # noqa: E731
@@ -528,8 +531,8 @@ def test_gasso_counts_its_whole_supernet(graph: Graph) -> None:
 
 
 def test_gasso_moves_alpha_and_edges_only_after_warm_up(graph: Graph) -> None:
-    idle = Gasso(hidden=8, epochs=3, warmup_epochs=3).solve(graph, seed=0).model
-    moved = Gasso(hidden=8, epochs=12, warmup_epochs=1).solve(graph, seed=0).model
+    idle = Gasso(hidden=8, epochs=3, warmup_epochs=3).solve(graph, RunContext(0)).model
+    moved = Gasso(hidden=8, epochs=12, warmup_epochs=1).solve(graph, RunContext(0)).model
     assert isinstance(idle, GassoNet) and isinstance(moved, GassoNet)
     assert (idle.edge_score == 1).all()
     other = Graph.build(
@@ -594,7 +597,7 @@ def test_gauss_hands_over_a_net_of_its_operations(graph: Graph) -> None:
     method = Gauss(
         hidden=8, epochs=4, warmup_epochs=1, controller_every=1, drawn=2, retrain_epochs=3
     )
-    solution = method.solve(graph, seed=0)
+    solution = method.solve(graph, RunContext(0))
     scores = solution.details["supernet_scores"]
     assert isinstance(scores, dict) and len(scores) == 36
     assert scores[solution.details["architecture"]] == max(scores.values())
@@ -602,7 +605,7 @@ def test_gauss_hands_over_a_net_of_its_operations(graph: Graph) -> None:
         1,
         1,
     ]
-    few = replace(method, candidates=5).solve(graph, seed=0).details["supernet_scores"]
+    few = replace(method, candidates=5).solve(graph, RunContext(0)).details["supernet_scores"]
     assert isinstance(few, dict) and 1 <= len(few) <= 5
     with pytest.raises(GassipError, match="the clip"):
         Gauss(min_clip=3.0)
@@ -685,7 +688,9 @@ def test_sane_searches_on_validation_labels(graph: Graph) -> None:
     every method)."""
     method = Sane(layers=2, search_hidden=8, hidden=8, heads=2, search_epochs=10, lr_alpha=0.2)
     turned = replace(graph, y=torch.where(graph.val_mask, (graph.y + 1) % 3, graph.y))
-    assert method.search_choices(graph, seed=0) != method.search_choices(turned, seed=0)
+    assert method.search_choices(graph, RunContext(0)) != method.search_choices(
+        turned, RunContext(0)
+    )
     with pytest.raises(GassipError, match="heads is 3"):
         Sane(heads=3)
 
@@ -701,9 +706,9 @@ def test_sane_keeps_the_best_of_its_candidates_on_validation(graph: Graph) -> No
         "epochs": 3,
     }
     method = Sane(**small, candidates=4, candidate_epochs=5)  # type: ignore[arg-type]
-    choices = method.search_choices(graph, seed=0)
+    choices = method.search_choices(graph, RunContext(0))
     assert 1 < len(choices) <= 4 and len(set(choices)) == len(choices)
-    details = method.solve(graph, seed=0).details
+    details = method.solve(graph, RunContext(0)).details
     trials = details["trials"]
     assert isinstance(trials, dict) and set(trials) == {str(own) for own in choices}
     assert trials[details["architecture"]] == max(trials.values())

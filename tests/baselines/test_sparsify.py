@@ -14,11 +14,13 @@ from gassip.baselines.dspar import Dspar, probability
 from gassip.baselines.neuralsparse import NeuralSparse, NeuralSparseNet, largest, shares
 from gassip.baselines.ptdnet import Denoiser, PtdNet, PtdNetModel, hard_concrete, l0, nuclear
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, segment_sum
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import draw, ends
+from gassip.nn.kernels import segment_sum
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.trainer import predict, seeded
 from tests.conftest import random_graph
 
@@ -59,20 +61,22 @@ def test_dropedge_drops_its_share_each_epoch_and_none_at_evaluation(
             monkeypatch.setattr(net, "run", watched)
             return net
 
-    solution = Watched(keep=0.4, epochs=5, hidden=4).solve(graph, seed=0)
+    solution = Watched(keep=0.4, epochs=5, hidden=4).solve(graph, RunContext(0))
     training = [kept for mode, kept in seen if mode]
     assert [int(kept.sum()) for kept in training] == [round(0.4 * graph.num_edges)] * 5
     assert not torch.equal(training[0], training[1])
     assert all(bool(kept.all()) for mode, kept in seen if not mode)
     assert solution.edges_kept == solution.edges_total == graph.num_edges
-    assert solution.scores == method.solve(graph, seed=0).scores
+    assert solution.scores == method.solve(graph, RunContext(0)).scores
 
 
 def test_dropedge_takes_published_settings_by_name(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(0)
-    assert DropEdge.published(replace(graph, name="citeseer")) == PUBLISHED["citeseer"]
-    assert DropEdge.published(replace(graph, name="cora-mettack-0.05")) == PUBLISHED["cora"]
-    assert DropEdge.published(graph) == DropEdge()
+    assert DropEdge.for_graph(replace(graph, name="citeseer")) == DropEdge(
+        **PUBLISHED["citeseer"]  # type: ignore[arg-type]
+    )
+    assert DropEdge.for_graph(replace(graph, name="cora-mettack-0.05")) == DropEdge()
+    assert DropEdge.for_graph(graph) == DropEdge()
     with pytest.raises(GassipError, match=r"keep is 1\.5"):
         DropEdge(keep=1.5)
 
@@ -134,7 +138,7 @@ def test_neuralsparse_score_is_the_mlp_of_both_ends(path: Graph) -> None:
 
 def test_neuralsparse_runs_alike_on_what_it_kept(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(4, nodes=30, edges=150)
-    solution = NeuralSparse(neighbours=2, epochs=8, hidden=8).solve(graph, seed=0)
+    solution = NeuralSparse(neighbours=2, epochs=8, hidden=8).solve(graph, RunContext(0))
     assert solution.edges_kept == solution.graph.num_edges < solution.edges_total == graph.num_edges
     torch.testing.assert_close(
         predict(solution.model, solution.graph), predict(solution.model, graph)
@@ -247,7 +251,7 @@ def test_ptdnet_loss_adds_its_terms(make_graph: Callable[..., Graph]) -> None:
 def test_ptdnet_runs_alike_on_what_it_kept(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(6, nodes=30, edges=100)
     method = PtdNet(epochs=3, hidden=8)
-    solution = method.solve(graph, seed=0)
+    solution = method.solve(graph, RunContext(0))
     assert isinstance(solution.model, PtdNetModel)
     for l, denoiser in enumerate(solution.model.denoisers):
         assert isinstance(denoiser, Denoiser)
@@ -288,7 +292,7 @@ def test_draw_follows_the_scores_and_never_repeats() -> None:
 
 def test_dspar_keeps_its_share_of_undirected_edges(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(8, edges=80)
-    solution = Dspar(keep=0.7, epochs=3, hidden=4).solve(graph, seed=1)
+    solution = Dspar(keep=0.7, epochs=3, hidden=4).solve(graph, RunContext(1))
     assert solution.edges_kept == 2 * round(0.7 * ends(graph).shape[1]) == solution.graph.num_edges
     assert solution.edges_total == graph.num_edges
     both = solution.graph.edge_index

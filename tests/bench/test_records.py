@@ -1,39 +1,39 @@
 import json
 import multiprocessing
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gassip.bench import records as bench
-from gassip.bench.records import (
-    Book,
-    Record,
-    Run,
+from gassip.bench import execute
+from gassip.bench.execute import (
     carry_out,
     graph_of,
     groups,
     jsonable,
-    latest,
-    to_do,
     unfinished,
     unfinished_search,
 )
+from gassip.bench.records import Book, Record, Run, Status, latest, of_version, to_do
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.methods import changed, entry, plain_settings
+from gassip.train.context import Event, Listener, RunContext
 from gassip.train.trainer import Solution
 from tests.conftest import random_graph
 
 RUN = Run(method="gcn", settings={"hidden": 64, "dropout": 0.5}, dataset="toy")
 
 
-def record(seed: int = 0, status: bench.Status = "ok") -> Record:
+def record(seed: int = 0, status: Status = "ok") -> Record:
     return Record(
         run=replace(RUN, retrain_seed=seed), status=status, accuracy={"test": 0.5}, when="then"
     )
@@ -64,6 +64,29 @@ def test_a_record_survives_its_line(details: dict[str, object]) -> None:
     own = replace(record(), details=details)
     assert own.to_line().count("\n") == 1
     assert Record.from_line(own.to_line()) == own
+
+
+def test_a_line_from_before_versions_is_of_version_1() -> None:
+    content = json.loads(record().to_line())
+    assert content.pop("method_version") == 1
+    assert Record.from_line(json.dumps(content)) == record()
+    del content["status"]
+    with pytest.raises(ValueError, match="not a record: 'status'"):
+        Record.from_line(json.dumps(content))
+
+
+def test_a_new_version_of_a_method_is_run_anew_and_stands_before_the_old() -> None:
+    old, new = record(), replace(record(status="failed"), method_version=2)
+    assert of_version([old, new], "gcn", 2) == [new]
+    assert of_version([old, new], "gat", 2) == [old, new]
+    assert to_do([RUN], of_version([old], "gcn", 2), retry=False) == [RUN]
+    assert latest([old, new]) == {RUN.key: new}
+
+
+def test_records_need_no_torch() -> None:
+    code = "import sys, gassip.bench.records; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_append_and_read(tmp_path: Path) -> None:
@@ -178,10 +201,10 @@ def carried(runs: list[Run], file: str) -> list[Record]:
     ("method", "stages"), [("gcn", ["train"]), ("gassip", ["search", "train"])]
 )
 def test_every_stage_is_watched_to_its_end(file: str, method: str, stages: list[str]) -> None:
-    seen: dict[str, tuple[int, list[dict[str, object]]]] = {}
+    seen: dict[str, tuple[int, list[Event]]] = {}
 
     @contextmanager
-    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, object]], None]]:
+    def watch(stage: str, total: int) -> Iterator[Listener]:
         seen[stage] = (total, [])
         yield seen[stage][1].append
 
@@ -199,11 +222,11 @@ def test_a_killed_search_goes_on_in_the_book_of_the_same_commit(
     runs = runs_of("gassip", file, 2, epochs=60, hidden=8, warmup_epochs=1, retrain_epochs=4)
     whole = carried(runs, file)
     book, epochs, told = Book(tmp_path / "results"), [], []
-    monkeypatch.setattr(bench, "commit_of", lambda: ("a" * 40, False))
+    monkeypatch.setattr(execute, "commit_of", lambda: ("a" * 40, False))
 
     @contextmanager
-    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, object]], None]]:
-        def epoch(row: dict[str, object]) -> None:
+    def watch(stage: str, total: int) -> Iterator[Listener]:
+        def epoch(row: Event) -> None:
             epochs.append(row["epoch"])
             if row["epoch"] == killed_at:
                 raise KeyboardInterrupt
@@ -230,7 +253,7 @@ def test_a_search_by_code_that_no_commit_names_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
     commit: tuple[str | None, bool | None],
 ) -> None:
-    monkeypatch.setattr(bench, "commit_of", lambda: commit)
+    monkeypatch.setattr(execute, "commit_of", lambda: commit)
     (run,) = runs_of("gassip", file, 1, epochs=3, hidden=8)
     with unfinished_search(run, Book(tmp_path)) as folder:
         assert folder is None
@@ -281,10 +304,12 @@ def test_a_record_says_what_it_ran_on(file: str) -> None:
 class Failing:
     """A method that raises."""
 
+    version: ClassVar[int] = 1
+
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    def solve(self, graph: Graph, **options: object) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         raise self.error
 
 
@@ -304,7 +329,7 @@ class Failing:
 def test_a_failure_is_a_record(
     error: Exception, status: str, reason: str, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "method_of", lambda run, graph: Failing(error))
+    monkeypatch.setattr(execute, "method_of", lambda run, graph: Failing(error))
     told = carried([replace(RUN, retrain_seed=seed) for seed in (0, 1)], file)
     assert [own.status for own in told] == [status, status]
     assert told[0].reason is not None and reason in told[0].reason and "\n" not in told[0].reason

@@ -5,8 +5,8 @@ from gassip.best.edge_cleaning import Cleaned, drop_dissimilar_edges, edges_hurt
 from gassip.best.pipeline import search
 from gassip.best.spectral import spectral_probs
 from gassip.graph.graph import Graph
+from gassip.operations import MORE_OPS
 from gassip.settings.best import Cleaning
-from gassip.settings.search import MORE_OPS
 from gassip.train.plan import Row
 from tests.best.stages import QUICK, trials_on, two_groups
 from tests.conftest import random_graph

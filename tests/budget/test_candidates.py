@@ -9,13 +9,13 @@ import torch
 
 from gassip.best.pipeline import search
 from gassip.budget import candidates as rivals
-from gassip.budget.candidates import CHEAPER, cheaper, choose, retrain_best, search_within
+from gassip.budget.candidates import cheaper, choose, retrain_best, search_within
 from gassip.budget.fit import Budget, limits
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Net
-from gassip.nn.propagate import OPERATIONS
 from gassip.nn.size import size_of
+from gassip.operations import OPERATIONS
 from gassip.runs.checkpoint import FolderCheckpoint
 from gassip.settings import Settings
 from gassip.train.plan import Plan
@@ -90,9 +90,8 @@ def test_a_net_with_a_teacher_meets_itself_with_cheaper_operations(make_graph: M
         _, solution = retrain_best(graph, [own], budget)
         assert solution.size is not None and solution.size.macs <= limits(budget, graph).macs
     assert cheaper(lighter[-1]) == []
-    assert all(
-        OPERATIONS[op].matrices == OPERATIONS[own].matrices for op in CHEAPER for own in CHEAPER[op]
-    )
+    for operation in OPERATIONS.values():
+        assert all(OPERATIONS[op].matrices == operation.matrices for op in operation.cheaper)
 
 
 def trials(monkeypatch: pytest.MonkeyPatch, values: dict[tuple[str, ...], float]) -> list[Graph]:

@@ -30,8 +30,8 @@ from gassip.budget.fit import (
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
-from gassip.nn.propagate import OPERATIONS
 from gassip.nn.size import count_macs, size_of
+from gassip.operations import OPERATIONS
 from gassip.paper.loop import step_weights
 from gassip.paper.state import State
 from gassip.settings import Settings

@@ -17,7 +17,7 @@ from gassip.errors import GassipError
 from gassip.graph.checks import clean_edges
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.runs import format as store
 from gassip.runs.write import open_run
 from tests.saved_runs import random_net, save_run

@@ -23,7 +23,7 @@ from gassip.graph.checks import Table, checked, clean_edges
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.runs import format as store
 from gassip.runs.write import open_run
 from gassip.train.trainer import predict
@@ -203,13 +203,6 @@ def test_layers_agree_on_any_graph(
         :, : graph.num_classes
     ]
     np.testing.assert_allclose(got, predict(net, graph), rtol=1e-4, atol=1e-5)
-
-
-def test_operations_are_those_of_torch() -> None:
-    assert {op: own.matrices for op, own in OPERATIONS.items()} == store.MATRICES
-    assert {op: own.steps for op, own in OPERATIONS.items() if own.steps > 1} == {
-        op: k for op, (k, *_) in store.STEPS.items()
-    }
 
 
 @pytest.mark.parametrize("scale", [1, 30, 300])

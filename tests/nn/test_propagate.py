@@ -11,7 +11,8 @@ from torch_geometric.nn import APPNP, ARMAConv, GATConv, GCNConv, SAGEConv
 
 from gassip.graph.graph import Graph
 from gassip.nn.net import Layer
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.operations import OPERATIONS
 
 OPS = tuple(OPERATIONS)
 WEIGHTS = torch.tensor([3.0, 1.0, 2.0, 8.0])  # of 1→0, 0→1, 2→1, 1→2
@@ -21,7 +22,7 @@ P1, P2 = torch.tensor([[1.0], [2.0], [3.0], [4.0]]), torch.tensor([[10.0], [20.0
 def apply(
     op: str, graph: MaskedGraph, products: list[Tensor], attention: Tensor | None = None
 ) -> Tensor:
-    return OPERATIONS[op].propagate(graph, products, attention)
+    return propagate(OPERATIONS[op], graph, products, attention)
 
 
 def run_layer(layer: Layer, graph: Graph) -> Tensor:

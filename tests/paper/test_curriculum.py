@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gassip.graph.graph import Graph
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.operations import OPERATIONS
 from gassip.paper import curriculum
 from gassip.paper.masks import edge_mask
 
@@ -125,7 +126,8 @@ def test_gradient_of_the_structure_loss(make_graph: Callable[..., Graph], op: st
 
     def loss(score: Tensor, threshold: Tensor) -> Tensor:
         mask = edge_mask(score, threshold, graph.pair)
-        logits = OPERATIONS[op].propagate(MaskedGraph(graph.adjacency, mask), products, attention)
+        masked = MaskedGraph(graph.adjacency, mask)
+        logits = propagate(OPERATIONS[op], masked, products, attention)
         return curriculum.structure_loss(logits, pseudo, weight, nodes, mask, beta=0.3)
 
     score = torch.randn(scores, dtype=torch.float64, generator=generator).requires_grad_()

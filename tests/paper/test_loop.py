@@ -13,13 +13,14 @@ from gassip.best.pipeline import search
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Layer, Net
 from gassip.nn.propagate import MaskedGraph
+from gassip.operations import ALL_OPS, MORE_OPS
 from gassip.paper import curriculum
 from gassip.paper.induce import induce
 from gassip.paper.loop import difficulty_weights, step_alpha, step_structure, step_weights
 from gassip.paper.state import State
 from gassip.paper.supernet import Supernet, top_paths
 from gassip.settings import Settings
-from gassip.settings.search import ALL_OPS, MORE_OPS, Search
+from gassip.settings.search import Search
 from gassip.train.plan import Plan, Row
 from gassip.train.trainer import retrain, seeded
 

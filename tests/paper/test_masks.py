@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gassip.paper.masks import edge_keep, edge_mask, highest, weight_keep, weight_mask
+from gassip.paper.masks import edge_keep, edge_mask, weight_keep, weight_mask
 
 
 def sigmoid(value: float) -> float:
@@ -80,11 +80,3 @@ def test_a_threshold_above_one_removes_every_edge() -> None:
     mask = torch.sigmoid(torch.tensor([0.0, 5.0, 15.0]))
     assert not edge_keep(mask, 1.01, "paper", 1.0).any()
     assert edge_keep(mask, 1.01, "half", 1.0).all()
-
-
-def test_highest_takes_the_earlier_of_equal_scores() -> None:
-    score = torch.tensor([1.0, 2.0, 1.0, 1.0])
-    assert highest(score, 2).tolist() == [True, True, False, False]
-    assert highest(score, 0).tolist() == [False] * 4
-    assert highest(score, 9).tolist() == [True] * 4
-    assert highest(torch.zeros(5000), 2000).nonzero().flatten().tolist() == list(range(2000))

@@ -11,8 +11,8 @@ from torch import Tensor
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Layer, Net, net_for
 from gassip.nn.propagate import MaskedGraph
+from gassip.operations import ALL_OPS
 from gassip.paper.supernet import Supernet, top_paths
-from gassip.settings import ALL_OPS
 
 OPS = ALL_OPS
 

@@ -3,8 +3,6 @@
 Beside each folder are the scores that torch and the runtime gave then, and its settings file.
 """
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +13,7 @@ from gassip.deploy import runtime
 from gassip.graph.graph import Graph
 from gassip.nn.net import Net
 from gassip.runs.write import Run, open_run, save
-from gassip.settings import Settings
-from gassip.settings.old import DECIDED
-from gassip.settings.settings import FIELDS, from_flat, read_settings
+from gassip.settings.settings import from_flat, read_settings
 from gassip.train.trainer import predict, retrain
 from tests.golden import GRAPHS
 from tests.small import with_recipe

@@ -9,11 +9,14 @@ from scipy import sparse as sp
 from torch import Tensor
 from torch.testing import assert_close
 
-from gassip.graph.csr import Csr, multiply, product
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import METRICS, Metric
-from gassip.nn.net import Architecture, Model, Net, kept, net_for
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.dropout import kept
+from gassip.nn.kernels import multiply, product
+from gassip.nn.net import Architecture, Model, Net, net_for
+from gassip.nn.propagate import MaskedGraph
+from gassip.operations import OPERATIONS
 from gassip.settings import Settings
 from gassip.train.batched import (
     Adam,

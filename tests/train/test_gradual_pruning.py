@@ -15,9 +15,9 @@ from gassip.deploy.runtime import load
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
+from gassip.operations import MORE_OPS
 from gassip.runs.write import open_run, save
 from gassip.settings import Settings, preset
-from gassip.settings.search import MORE_OPS
 from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
 from gassip.train.gradual_pruning import Pruning, besides

@@ -27,6 +27,7 @@ from gassip.runs.write import open_run
 from gassip.settings import Settings, preset
 from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
+from gassip.train.context import RunContext
 from gassip.train.label_propagation import known_labels, label_logits, out_of_fold_label_logits
 from gassip.train.losses import supervised
 from gassip.train.shrink import shrink_net
@@ -462,7 +463,7 @@ def test_a_strength_that_is_none_is_refused(saved: Path, tmp_path: Path, bad: ob
 
 def test_label_propagation_by_hand(path: Graph) -> None:
     """0 - 1 - 2, 3 apart; nodes 0 and 1 are labelled, 0 and 1; one step with α = 1/2."""
-    solution = LabelPropagation(alpha=0.5, steps=(1,)).solve(path, seed=0)
+    solution = LabelPropagation(alpha=0.5, steps=(1,)).solve(path, RunContext(0))
     half = 0.5**1.5  # α / √(d_i d_j)
     expected = torch.tensor([[0.5, half], [half, 0.5], [0, half], [0, 0]])
     torch.testing.assert_close(predict(solution.model, path).exp(), expected.clamp_min(1e-9))
@@ -470,16 +471,16 @@ def test_label_propagation_by_hand(path: Graph) -> None:
 
 
 def test_label_propagation_takes_the_steps_that_validate_best(cliques: Graph) -> None:
-    solution = LabelPropagation().solve(cliques, seed=0)
+    solution = LabelPropagation().solve(cliques, RunContext(0))
     alone = [
-        LabelPropagation(steps=(k,)).solve(cliques, seed=0).accuracy["val"]
+        LabelPropagation(steps=(k,)).solve(cliques, RunContext(0)).accuracy["val"]
         for k in LabelPropagation().steps
     ]
     assert solution.accuracy["val"] == max(alone) > 0.9
 
 
 def test_correct_and_smooth_takes_what_validates_best(cliques: Graph) -> None:
-    solution = CorrectAndSmooth(hidden=4, epochs=3).solve(cliques, seed=0)
+    solution = CorrectAndSmooth(hidden=4, epochs=3).solve(cliques, RunContext(0))
     values = solution.details["val"]
     assert isinstance(values, dict) and set(values) == {"scale 0", "scale 1", "scale 3"}
     assert (

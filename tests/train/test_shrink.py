@@ -12,7 +12,8 @@ from torch import Tensor
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.propagate import MaskedGraph
+from gassip.operations import OPERATIONS
 from gassip.runs import write as artefact
 from gassip.settings import Settings
 from gassip.train.plan import Plan

@@ -12,16 +12,17 @@ operation per layer and a width per hidden layer.
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gassip.baselines.pruning import Told, counted
+from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import ALL_OPS
-from gassip.train.trainer import Found, Solution, conclude, seeded, train, validate
+from gassip.operations import ALL_OPS
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
+from gassip.train.trainer import conclude, seeded, train, validate
 
 Gene = tuple[
     int, ...
@@ -79,7 +80,7 @@ def lightest(points: Sequence[Point], tolerance: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Algnn:
+class Algnn(Baseline):
     """The search's sizes are ours: 60 architectures at most, each trained briefly."""
 
     ops: tuple[str, ...] = ALL_OPS
@@ -95,24 +96,16 @@ class Algnn:
     lr: float = 0.01
     weight_decay: float = 5e-4
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        began, tell = time.perf_counter(), counted(on_epoch)
-        with seeded(seed, graph.device):
-            tried = self.evolve(graph, random.Random(seed), metric, tell)
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        began, run = time.perf_counter(), run.counted()
+        with seeded(run.seed, graph.device):
+            tried = self.evolve(graph, random.Random(run.seed), run)
             genes = list(tried)
             chosen = self.architecture(
                 genes[lightest([tried[gene] for gene in genes], self.tolerance)]
             )
             model = net_for(graph, chosen, self.dropout)
-            best_epoch = self.fit(model, graph, self.epochs, metric, tell)
+            best_epoch = self.fit(model, graph, self.epochs, run)
         front = [genes[i] for i in fronts([tried[gene] for gene in genes])[0]]
         rows = [
             {
@@ -136,16 +129,14 @@ class Algnn:
             details=details | {"architectures_trained": len(tried)},
         )
 
-    def evolve(
-        self, graph: Graph, rng: random.Random, metric: Metric, tell: Told | None
-    ) -> dict[Gene, Point]:
+    def evolve(self, graph: Graph, rng: random.Random, run: RunContext) -> dict[Gene, Point]:
         """Every architecture tried and its two objectives."""
         tried: dict[Gene, Point] = {}
 
         def judged(genes: list[Gene]) -> list[Gene]:
             for gene in genes:
                 if gene not in tried:
-                    tried[gene] = self.judge(graph, gene, metric, tell)
+                    tried[gene] = self.judge(graph, gene, run)
             return genes
 
         population = judged([self.draw(rng) for _ in range(self.population)])
@@ -176,24 +167,24 @@ class Algnn:
             for gene, count in zip(mixed, counts, strict=True)
         )
 
-    def judge(self, graph: Graph, gene: Gene, metric: Metric, tell: Told | None) -> Point:
+    def judge(self, graph: Graph, gene: Gene, run: RunContext) -> Point:
         """Validation score after a short training, and minus the number of weights."""
         net = net_for(graph, self.architecture(gene), self.dropout)
-        self.fit(net, graph, self.child_epochs, metric, tell)
-        value, _ = validate(net, graph, MaskedGraph.of(graph), metric)
+        self.fit(net, graph, self.child_epochs, run)
+        value, _ = validate(net, graph, MaskedGraph.of(graph), run.metric)
         return value, -float(net.num_weights()[0])
 
     def architecture(self, gene: Gene) -> Architecture:
         ops = tuple(self.ops[k] for k in gene[: self.layers])
         return Architecture(ops=ops, hidden=tuple(self.hidden[k] for k in gene[self.layers :]))
 
-    def fit(self, net: Net, graph: Graph, epochs: int, metric: Metric, tell: Told | None) -> int:
+    def fit(self, net: Net, graph: Graph, epochs: int, run: RunContext) -> int:
         return train(
             net,
             graph,
             epochs=epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            metric=metric,
-            on_epoch=tell,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.trained import Trained
-from gassip.graph.csr import Csr, multiply, transform
+from gassip.baselines._shared.trained import Trained
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import multiply, transform
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.losses import supervised
 

@@ -4,7 +4,7 @@ Networks with Convolutional ARMA Filters, TPAMI 2021."""
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gassip.baselines.stack import Stack
+from gassip.baselines._shared.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,31 +10,29 @@ Graph Neural Networks, IEEE TNNLS 2023.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from gassip.baselines.pruning import (
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.pruning import (
     NOISE,
     EdgeMaskedNet,
-    Told,
+    Start,
     apart,
     check_shares,
-    counted,
-    first_keep,
     flat,
-    setting,
     take_over,
 )
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.masks import highest
+from gassip.nn.ranking import highest
+from gassip.train.context import RunContext
 from gassip.train.losses import supervised
-from gassip.train.trainer import Found, Solution, conclude, seeded, train
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import conclude, seeded, train
 
 
 def cubic(step: int, steps: int, first: float, last: float) -> float:
@@ -121,7 +119,7 @@ class CgpNet(EdgeMaskedNet):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cgp:
+class Cgp(Baseline):
     """Final sparsities and the share grown back are settings; the defaults are ours."""
 
     hidden: int = 64
@@ -141,35 +139,35 @@ class Cgp:
         names = ("weight_sparsity", "edge_sparsity", "channel_sparsity", "first_sparsity", "regrow")
         check_shares({name: getattr(self, name) for name in names})
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        began, tell = time.perf_counter(), counted(on_epoch)
-        current, shape = setting(graph, found, self.hidden)
-        columns = None if found is None else found.feature_index
-        with seeded(seed, graph.device):
-            net = CgpNet(current, shape, self.dropout, columns).to(graph.device)
-            net.prune(first_keep(net, found))
-            self.prune_gradually(net, current, tell)
-            ticket, sparser = folded(net, graph, current)
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """On a GCN of two layers and the whole graph."""
+        return self.prune_from(Start.gcn(graph, self.hidden), graph, run)
+
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """On the architecture, the weights and the edges that a search has kept."""
+        return self.prune_from(Start.of(plan, graph), graph, run)
+
+    def prune_from(self, start: Start, graph: Graph, run: RunContext) -> Solution:
+        began, run = time.perf_counter(), run.counted()
+        with seeded(run.seed, graph.device):
+            net = CgpNet(start.graph, start.architecture, self.dropout, start.feature_index).to(
+                graph.device
+            )
+            net.prune(start.keep(net))
+            self.prune_gradually(net, start.graph, run)
+            ticket, sparser = folded(net, start.graph)
             best_epoch = train(
                 ticket,
                 sparser,
                 epochs=self.epochs,
                 lr=self.lr,
                 weight_decay=self.weight_decay,
-                metric=metric,
-                on_epoch=tell,
+                metric=run.metric,
+                on_epoch=run.on_event,
             )
         details: dict[str, object] = {
             "channels_kept": int(net.channel_keep.sum()),
-            "architecture": str(shape),
+            "architecture": str(start.architecture),
         }
         return conclude(
             ticket,
@@ -180,14 +178,14 @@ class Cgp:
             details=details,
         )
 
-    def prune_gradually(self, net: CgpNet, graph: Graph, tell: Told | None) -> None:
+    def prune_gradually(self, net: CgpNet, graph: Graph, run: RunContext) -> None:
         """T epochs of training W, m_A and m_X; every few of them the masks follow the schedule."""
         masked = MaskedGraph.of(graph)
         factors = [net.edge_mask, net.channel_mask]
-        own = [value for name, value in net.named_parameters() if not name.endswith("_mask")]
+        trained = [value for name, value in net.named_parameters() if not name.endswith("_mask")]
         # no decay of factors: Adam would take those that no gradient reaches to 0 at its full rate
         groups = [
-            {"params": own, "weight_decay": self.weight_decay},
+            {"params": trained, "weight_decay": self.weight_decay},
             {"params": factors, "weight_decay": 0.0},
         ]
         optimizer = torch.optim.Adam(groups, lr=self.lr, fused=True)
@@ -200,8 +198,8 @@ class Cgp:
             optimizer.step()
             if epoch % self.every == 0 or epoch == self.gradual_epochs:
                 self.step_masks(net, graph, masked, epoch, given)
-            if tell is not None:
-                tell({"epoch": epoch, "train_loss": float(loss.detach())})
+            if run.on_event is not None:
+                run.on_event({"epoch": epoch, "train_loss": float(loss.detach())})
 
     def step_masks(
         self, net: CgpNet, graph: Graph, masked: MaskedGraph, epoch: int, given: Tensor
@@ -237,11 +235,11 @@ class Cgp:
 
 
 @torch.no_grad()
-def folded(net: CgpNet, graph: Graph, current: Graph) -> tuple[Net, Graph]:
+def folded(net: CgpNet, graph: Graph) -> tuple[Net, Graph]:
     """A plain net and graph: channel scales multiplied into the first weights, kept edges as they
     were given."""
     keeps = net.weight_keeps()
     keeps[0] = keeps[0] & net.channel_keep.unsqueeze(1)
     plain = take_over(net_for(graph, net.architecture, net.dropout, net.feature_index), net, keeps)
     plain.layers[0].weight.copy_(net.weight(0))
-    return plain, current.keep(net.edge_keep[net.slot])
+    return plain, graph.keep(net.edge_keep[net.slot])

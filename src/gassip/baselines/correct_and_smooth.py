@@ -11,9 +11,6 @@ number.
 """
 
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,16 +18,17 @@ import torch
 from torch import Tensor
 from torch_geometric.nn.models import CorrectAndSmooth as Propagation
 
-from gassip.baselines.stack import Stack
+from gassip.baselines._shared.propagation import LEAST, quiet_csr
+from gassip.baselines._shared.stack import Stack
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric, all_scores
+from gassip.metrics import all_scores
 from gassip.nn.net import Model, Net
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.label_propagation import known_labels
-from gassip.train.trainer import Found, Solution, predict
-
-LEAST = 1e-9  # a share under its logarithm
+from gassip.train.plan import Solution
+from gassip.train.trainer import predict
 
 
 class Smoothed(Model):
@@ -56,17 +54,6 @@ class Smoothed(Model):
         return smoothed.clamp_min(LEAST).log()
 
 
-@contextmanager
-def quiet_csr(graph: MaskedGraph) -> Iterator[Tensor]:
-    """The edges in a form by which PyG multiplies without a copy per edge; torch calls it new in
-    warnings."""
-    pattern = graph.adjacency
-    parts = (pattern.rowptr.long(), pattern.col64, graph.edge_weight)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield torch.sparse_csr_tensor(*parts, pattern.shape)
-
-
 @dataclass(frozen=True, kw_only=True)
 class CorrectAndSmooth(Stack):
     """An MLP, as published, or another net, with its errors passed on."""
@@ -79,20 +66,13 @@ class CorrectAndSmooth(Stack):
     def net(self, graph: Graph) -> Net:
         return self.stacked(self.base, graph)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        plain = super().solve(graph, seed=seed, metric=metric, on_epoch=on_epoch)
+        plain = super().solve(graph, run)
         choices = {f"scale {scale:g}": self.smoothed(plain, scale) for scale in self.scales}
         values = {
-            name: own.scores.get(metric, {}).get("val", -torch.inf) for name, own in choices.items()
+            name: own.scores.get(run.metric, {}).get("val", -torch.inf)
+            for name, own in choices.items()
         }
         best = max(values, key=lambda name: values[name])
         details: dict[str, object] = {"correction": best, "val": values, "plain": plain.scores}

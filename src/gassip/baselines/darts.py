@@ -7,14 +7,16 @@ Liu, Simonyan and Yang, DARTS: Differentiable Architecture Search, ICLR 2019. It
 neither mask.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gassip.baselines.gassip import GassipMethod
+from gassip.settings import Settings
+
+UNMASKED = Settings.of(prune=False, sparsify=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Darts(GassipMethod):
     """The search without its two masks."""
 
-    prune: bool = field(default=False, metadata={"help": "off: there is no weight mask"})
-    sparsify: bool = field(default=False, metadata={"help": "off: there is no edge mask"})
+    settings: Settings = UNMASKED

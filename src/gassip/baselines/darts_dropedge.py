@@ -11,54 +11,56 @@ for Cora.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from gassip.baselines.darts import Darts
+from gassip.baselines._shared.searched import Searched
+from gassip.baselines.darts import UNMASKED
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.loop import Row, State, epoch, induce
-from gassip.train.trainer import Found, seeded
+from gassip.paper.induce import induce
+from gassip.paper.loop import epoch
+from gassip.paper.state import State
+from gassip.settings import Settings
+from gassip.train.context import RunContext
+from gassip.train.plan import Plan
+from gassip.train.trainer import seeded
 
 
 @dataclass(frozen=True, kw_only=True)
-class DartsDropedge(Darts):
+class DartsDropedge(Searched):
     """DARTS with a share of edges kept in each epoch of the search."""
 
+    settings: Settings = UNMASKED
     keep: float = 0.4
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 < self.keep <= 1:
             raise GassipError(f"keep is {self.keep}; a share lies above 0 and at most at 1")
+
+    def num_steps(self, graph: Graph) -> int:
+        return self.settings.search.epochs
 
     def search(
         self,
         graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        on_epoch: Callable[[Row], None] | None = None,
-        partial: Path | None = None,
+        run: RunContext,
         on_draw: Callable[[Tensor], None] | None = None,
-    ) -> Found:
-        """`on_draw` is shown the edges [E] of each epoch. A killed one begins anew: nothing is kept
-        in `partial`."""
-        with seeded(seed, graph.device):
-            state = State(graph, self.plain())
-            while len(state.history) < self.epochs:
+    ) -> Plan:
+        """`on_draw` is shown the edges [E] of each epoch."""
+        with seeded(run.seed, graph.device):
+            state = State(graph, self.settings.search)
+            while len(state.history) < self.settings.search.epochs:
                 kept = drawn_edges(graph, self.keep)
                 if on_draw is not None:
                     on_draw(kept)
                 state.masked = MaskedGraph.of(graph, kept.float())
-                state.history.append(epoch(state, metric))
-                if on_epoch is not None:
-                    on_epoch(state.history[-1])
-        return induce(state)
+                state.history.append(epoch(state, run.metric))
+                if run.on_event is not None:
+                    run.on_event(state.history[-1])
+        return induce(state, self.settings)
 
 
 def drawn_edges(graph: Graph, keep: float) -> Tensor:

@@ -6,16 +6,16 @@ Liu, Simonyan and Yang, DARTS, ICLR 2019, and Chen et al., A Unified Lottery Tic
 Graph Neural Networks, ICML 2021; the pair is a baseline of Xie et al., KDD 2024.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from gassip.baselines._shared.searched import with_search
 from gassip.baselines.darts import Darts
 from gassip.baselines.ugs import Ugs
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.paper.loop import Row
-from gassip.train.trainer import Found, Solution
+from gassip.train.context import RunContext
+from gassip.train.plan import Plan, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,36 +25,26 @@ class DartsUgs(Ugs):
     search_epochs: int | None = None
 
     def darts(self, graph: Graph) -> Darts:
-        darts = Darts.of(graph, prune=False, sparsify=False)
-        return darts if self.search_epochs is None else replace(darts, epochs=self.search_epochs)
+        options: dict[str, Any] = {}
+        if self.search_epochs is not None:
+            options["epochs"] = self.search_epochs
+        return Darts.for_graph(graph, prune=False, sparsify=False, **options)
 
     def num_steps(self, graph: Graph) -> int:
         return self.darts(graph).num_steps(graph)
 
-    def search(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        on_epoch: Callable[[Row], None] | None = None,
-        partial: Path | None = None,
-    ) -> Found:
-        return self.darts(graph).search(
-            graph, seed=seed, metric=metric, on_epoch=on_epoch, partial=partial
-        )
+    def search(self, graph: Graph, run: RunContext) -> Plan:
+        return self.darts(graph).search(graph, run)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        searched = found or self.search(graph, seed=seed, metric=metric)
-        solution = super().solve(graph, seed=seed, metric=metric, found=searched, on_epoch=on_epoch)
-        before = searched.seconds if found is None else 0.0
-        details = solution.details | {"search_seconds": before}
-        return replace(solution, seconds=solution.seconds + before, details=details)
+    def resume(self, folder: Path, graph: Graph, run: RunContext) -> Plan:
+        """Like `search`, from where a killed one stopped; `folder` holds its state until then."""
+        return self.darts(graph).resume(folder, graph, run)
+
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """Search and prune."""
+        plan = self.search(graph, run.silent())
+        return with_search(super().solve_from(plan, graph, run), plan.seconds)
+
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """Prune what a search has found."""
+        return with_search(super().solve_from(plan, graph, run), 0.0)

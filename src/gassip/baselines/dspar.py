@@ -7,7 +7,6 @@ Edges between nodes of low degree stay; then a GCN on what was drawn.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,8 +15,8 @@ from torch import Tensor
 from gassip.baselines.gcn import Gcn
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import check_share, draw, ends
-from gassip.metrics import Metric
-from gassip.train.trainer import Found, Solution
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
 
 
 def probability(graph: Graph) -> Tensor:
@@ -41,17 +40,7 @@ class Dspar(Gcn):
         chance = probability(graph)
         return graph.keep(draw(chance, round(self.keep * chance.numel()), seed)[graph.pair])
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        solution = super().solve(
-            self.sparser(graph, seed), seed=seed, metric=metric, on_epoch=on_epoch
-        )
+        solution = super().solve(self.sparser(graph, run.seed), run)
         return replace(solution, edges_total=graph.num_edges, seconds=time.perf_counter() - began)

@@ -11,31 +11,29 @@ Early-Bird Lottery Tickets, AAAI 2022.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from gassip.baselines.pruning import (
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
-    Told,
+    Start,
     apart,
     check_shares,
-    counted,
     drop_lowest,
-    first_keep,
     flat,
-    setting,
     step_alone,
     take_over,
 )
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.nn.net import net_for
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.losses import supervised
-from gassip.train.trainer import Found, Solution, conclude, seeded, train
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import conclude, seeded, train
 
 Masks = tuple[Tensor, Tensor]  # weights of all layers in one row, undirected edges; bool
 
@@ -60,7 +58,7 @@ def settled(masks: Sequence[Masks], window: int, tolerance: float) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyBird:
+class EarlyBird(Baseline):
     """The lower ends of the published ratios: half of the weights and a fifth of the edges go."""
 
     hidden: int = 64
@@ -79,37 +77,38 @@ class EarlyBird:
     def __post_init__(self) -> None:
         check_shares({"weight_share": self.weight_share, "edge_share": self.edge_share})
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        began, tell = time.perf_counter(), counted(on_epoch)
-        current, shape = setting(graph, found, self.hidden)
-        columns = None if found is None else found.feature_index
-        with seeded(seed, graph.device):
-            net = EdgeMaskedNet(current, shape, self.dropout, columns).to(graph.device)
-            net.prune(first_keep(net, found))
-            (weights, edges), drawn = self.draw(net, current, first_keep(net, found), tell)
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """On a GCN of two layers and the whole graph."""
+        return self.prune_from(Start.gcn(graph, self.hidden), graph, run)
+
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """On the architecture, the weights and the edges that a search has kept."""
+        return self.prune_from(Start.of(plan, graph), graph, run)
+
+    def prune_from(self, start: Start, graph: Graph, run: RunContext) -> Solution:
+        began, run = time.perf_counter(), run.counted()
+        with seeded(run.seed, graph.device):
+            net = EdgeMaskedNet(
+                start.graph, start.architecture, self.dropout, start.feature_index
+            ).to(graph.device)
+            net.prune(start.keep(net))
+            (weights, edges), drawn = self.draw(net, start, run)
             keep = apart(weights, [layer.weight for layer in net.layers])
-            ticket = take_over(
-                net_for(graph, shape, self.dropout, columns), net, keep
-            )  # it goes on from here
-            sparser = current.keep(edges[current.pair])
+            ticket = take_over(start.net(self.dropout), net, keep)  # training goes on from here
+            sparser = start.graph.keep(edges[start.graph.pair])
             best_epoch = train(
                 ticket,
                 sparser,
                 epochs=self.epochs,
                 lr=self.lr,
                 weight_decay=self.weight_decay,
-                metric=metric,
-                on_epoch=tell,
+                metric=run.metric,
+                on_epoch=run.on_event,
             )
-        details: dict[str, object] = {"drawn_at_epoch": drawn, "architecture": str(shape)}
+        details: dict[str, object] = {
+            "drawn_at_epoch": drawn,
+            "architecture": str(start.architecture),
+        }
         return conclude(
             ticket,
             sparser,
@@ -119,28 +118,27 @@ class EarlyBird:
             details=details,
         )
 
-    def draw(
-        self, net: EdgeMaskedNet, graph: Graph, given: list[Tensor], tell: Told | None
-    ) -> tuple[Masks, int]:
+    def draw(self, net: EdgeMaskedNet, start: Start, run: RunContext) -> tuple[Masks, int]:
         """Train W and m_g in turn until the masks stand still; the masks, and the epoch."""
-        masked, row = MaskedGraph.of(graph), flat(given)
-        own = [value for name, value in net.named_parameters() if name != "edge_mask"]
+        graph, given = start.graph, flat(start.keep(net))
+        masked = MaskedGraph.of(graph)
+        weights = [value for name, value in net.named_parameters() if name != "edge_mask"]
         weight_optimizer = torch.optim.Adam(
-            own, lr=self.lr, weight_decay=self.weight_decay, fused=True
+            weights, lr=self.lr, weight_decay=self.weight_decay, fused=True
         )
         edge_optimizer = torch.optim.Adam([net.edge_mask], lr=self.lr_edge)
         masks: list[Masks] = []
         net.train()
         for epoch in range(1, self.draw_epochs + 1):
             loss = supervised(net, graph, masked, epoch)
-            step_alone(weight_optimizer, own, loss)
+            step_alone(weight_optimizer, weights, loss)
             penalised = (
                 supervised(net, graph, masked, epoch) + self.l1_edge * net.edge_mask.abs().sum()
             )
             step_alone(edge_optimizer, [net.edge_mask], penalised)
-            masks = [*masks[-self.window :], self.masks(net, row)]
-            if tell is not None:
-                tell({"epoch": epoch, "train_loss": float(loss.detach())})
+            masks = [*masks[-self.window :], self.masks(net, given)]
+            if run.on_event is not None:
+                run.on_event({"epoch": epoch, "train_loss": float(loss.detach())})
             if settled(masks, self.window, self.tolerance):
                 break
         return masks[-1], epoch

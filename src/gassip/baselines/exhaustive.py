@@ -7,71 +7,50 @@ The whole table goes with the result, so that any searcher's pick has a rank (`r
 of our own; the space is the appendix of Xie et al., KDD 2024.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from gassip.baselines.gassip import GassipMethod, trained
-from gassip.baselines.trials import all_paths, found_from, try_all
+from gassip.baselines._shared.searched import Searched
+from gassip.baselines._shared.trials import all_paths, found_from, try_all
+from gassip.baselines.darts import UNMASKED
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.paper.loop import Row
-from gassip.train.trainer import Found, Solution
+from gassip.settings import Settings
+from gassip.train.context import RunContext
+from gassip.train.plan import Plan, Solution
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exhaustive(GassipMethod):
+class Exhaustive(Searched):
     """The space and the retraining are the search's; the search is not run."""
 
-    prune: bool = field(default=False, metadata={"help": "off: there is no weight mask"})
-    sparsify: bool = field(default=False, metadata={"help": "off: there is no edge mask"})
+    settings: Settings = UNMASKED
     trial_epochs: int = field(
         default=300, metadata={"help": "epochs each architecture is trained for"}
     )
 
     def paths(self, seed: int) -> list[tuple[str, ...]]:
         """The architectures to try."""
-        return all_paths(self)
+        return all_paths(self.settings.search)
 
     def num_steps(self, graph: Graph) -> int:
         return len(self.paths(0))
 
-    def search(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        on_epoch: Callable[[Row], None] | None = None,
-        partial: Path | None = None,
-    ) -> Found:
-        """Begins anew where it was killed: nothing is kept in `partial`."""
-        settings = self.plain()
+    def search(self, graph: Graph, run: RunContext) -> Plan:
         trials = try_all(
             graph,
-            settings,
-            self.paths(seed),
+            self.settings,
+            self.paths(run.seed),
             self.trial_epochs,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )
-        return found_from(graph, settings, trials)
+        return found_from(graph, self.settings, trials)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        searched = found or self.search(graph, seed=seed, metric=metric)
-        solution = trained(
-            graph, searched, found is None, seed=seed, metric=metric, on_epoch=on_epoch
-        )
-        return replace(solution, details=solution.details | {"trials": searched.history})
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """What a search found, retrained; the trials of the search go with it."""
+        solution = super().solve_from(plan, graph, run)
+        return replace(solution, details=solution.details | {"trials": plan.history})
 
 
 def rank_of(architecture: str, trials: Sequence[dict[str, float | str]]) -> int:

@@ -8,77 +8,37 @@ KDD 2024. Its ablations are the same method with `prune`, `sparsify` or `curricu
 `gassip-best` is the same with the settings of the preset `best` (METHOD.md).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
+from gassip.baselines._shared.searched import Searched
+from gassip.best.pipeline import num_rows, search
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.paper.loop import Row, search
 from gassip.runs.checkpoint import FolderCheckpoint
-from gassip.settings import Gassip, num_rows, preset
-from gassip.train.trainer import Found, Solution, retrain
+from gassip.train.context import RunContext
+from gassip.train.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class GassipMethod(Gassip):
-    """The settings of a search, with the search."""
-
-    @classmethod
-    def of(cls, graph: Graph, name: str = "paper", **overrides: Any) -> Self:
-        """A preset for this graph with some fields replaced."""
-        base = preset(name, graph, overrides)
-        return cls(**{f.name: getattr(base, f.name) for f in fields(Gassip)})
-
-    def plain(self) -> Gassip:
-        """The settings alone, as a run folder keeps them."""
-        return Gassip(**{f.name: getattr(self, f.name) for f in fields(Gassip)})
+class GassipMethod(Searched):
+    """Algorithm 2 on these settings."""
 
     def num_steps(self, graph: Graph) -> int:
-        """How many rows a search tells."""
-        return num_rows(self.plain())
+        return num_rows(self.settings)
 
-    def search(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        on_epoch: Callable[[Row], None] | None = None,
-        partial: Path | None = None,
-    ) -> Found:
-        settings, kept = self.plain(), None
-        if partial is not None:
-            kept = FolderCheckpoint(
-                partial, graph=graph, settings=settings, seed=seed, metric=metric
-            )
-        return search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=kept)
+    def search(self, graph: Graph, run: RunContext) -> Plan:
+        return search(graph, self.settings, seed=run.seed, metric=run.metric, on_epoch=run.on_event)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        searched = found or self.search(graph, seed=seed, metric=metric)
-        return trained(graph, searched, found is None, seed=seed, metric=metric, on_epoch=on_epoch)
-
-
-def trained(
-    graph: Graph,
-    found: Found,
-    count_search: bool,
-    *,
-    seed: int,
-    metric: Metric,
-    on_epoch: Callable[[dict[str, float]], None] | None,
-) -> Solution:
-    """What was found, retrained; the seconds include the search where it was part of the run."""
-    solution = retrain(graph, found, seed=seed, metric=metric, on_epoch=on_epoch)
-    before = found.seconds if count_search else 0.0
-    details = {"architecture": str(found.architecture), "search_seconds": before}
-    return replace(solution, seconds=solution.seconds + before, details=details)
+    def resume(self, folder: Path, graph: Graph, run: RunContext) -> Plan:
+        """Like `search`, from where a killed one stopped; `folder` holds its state until then."""
+        kept = FolderCheckpoint(
+            folder, graph=graph, settings=self.settings, seed=run.seed, metric=run.metric
+        )
+        return search(
+            graph,
+            self.settings,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
+            checkpoint=kept,
+        )

@@ -12,7 +12,6 @@ stored, and are counted.
 Shapes: L layers, O operations, E directed edges.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,14 +19,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.extra_ops import Op, lean, make_op
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.extra_ops import Op, lean, make_op
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
-from gassip.train.trainer import Found, Solution, solve
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
+from gassip.train.trainer import solve
 
 OPS = ("GATConv", "GCNConv", "GINConv", "SAGEConv", "Linear")
 
@@ -108,7 +110,7 @@ def edge_differences(graph: MaskedGraph, z: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gasso:
+class Gasso(Baseline):
     """Published settings; `alpha_nodes` is the one that paper and code disagree on."""
 
     layers: int = 2
@@ -125,15 +127,7 @@ class Gasso:
     smoothness: float = 0.6
     alpha_nodes: Literal["val", "train"] = "val"
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         solution = solve(
             graph,
             lambda: GassoNet(
@@ -142,10 +136,10 @@ class Gasso:
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            seed=seed,
-            metric=metric,
+            seed=run.seed,
+            metric=run.metric,
             loss=Steps(self),
-            on_epoch=on_epoch,
+            on_epoch=run.on_event,
         )
         net = solution.model
         assert isinstance(net, GassoNet)

@@ -8,16 +8,19 @@ ELU between the layers; the output layer averages its heads. Dropout on the feat
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.trained import Trained
+from gassip.baselines._shared.trained import Trained
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import multiply, transform
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph, attention_shares
 
 
@@ -114,10 +117,12 @@ class Gat(Trained):
                 f"heads is {self.heads}, which does not divide hidden = {self.hidden}"
             )
 
-    @staticmethod
-    def published(graph: Graph) -> "Gat":
+    @classmethod
+    def for_graph(cls, graph: Graph) -> Self:
         """PubMed has eight output heads, a higher rate and more weight decay."""
-        return Gat(out_heads=8, lr=0.01, weight_decay=1e-3) if graph.name == "pubmed" else Gat()
+        if graph.name == "pubmed":
+            return cls(out_heads=8, lr=0.01, weight_decay=1e-3)
+        return cls()
 
     def model(self, graph: Graph) -> Model:
         return GatNet(graph.num_features, graph.num_classes, self)

@@ -14,7 +14,7 @@ Shapes: L layers, O operations, N nodes, C classes.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Self
@@ -23,16 +23,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.controller import Controller, Draw, Reinforce
-from gassip.baselines.extra_ops import make_op
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.controller import Controller, Draw, Reinforce
+from gassip.baselines._shared.extra_ops import make_op
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import NARROW_FROM
-from gassip.train.trainer import Found, Solution, seeded, solve
+from gassip.settings.presets import NARROW_FROM
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
+from gassip.train.trainer import seeded, solve
 
 OPS = ("GATv2Conv", "GCNConv", "SAGEConv", "Linear", "GINConv", "GraphConv")
 Path = tuple[int, ...]
@@ -121,7 +125,7 @@ def node_weights(logits: Tensor, y: Tensor, floor: float, share: float) -> Tenso
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gauss:
+class Gauss(Baseline):
     """The supernet, its controller and its curriculum."""
 
     layers: int = 2
@@ -159,37 +163,29 @@ class Gauss:
             )
 
     @classmethod
-    def of(cls, graph: Graph) -> Self:
+    def for_graph(cls, graph: Graph) -> Self:
         """With batch norm from 30,000 nodes on, where the paper too brings it in; on 120 labels it
         costs accuracy."""
         return cls(batch_norm=graph.num_nodes >= NARROW_FROM)
 
     def search_ops(
-        self, graph: Graph, *, seed: int, metric: Metric
+        self, graph: Graph, run: RunContext
     ) -> tuple[tuple[str, ...], dict[str, object]]:
         """The architecture, and how the supernet ranked it."""
-        with seeded(seed, graph.device):
-            run = Run(self, graph, metric)
+        with seeded(run.seed, graph.device):
+            state = State(self, graph, run.metric)
             for epoch in range(1, self.epochs + 1):
                 if epoch > self.warmup_epochs and epoch % self.controller_every == 0:
-                    run.teach()
-                run.step(epoch)
-            table = run.table()
+                    state.teach()
+                state.step(epoch)
+            table = state.table()
         best = max(table, key=lambda path: table[path])
         named = {" ‖ ".join(OPS[k] for k in path): value for path, value in table.items()}
         return tuple(OPS[k] for k in best), {"supernet_scores": named}
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        ops, details = self.search_ops(graph, seed=seed, metric=metric)
+        ops, details = self.search_ops(graph, run)
         spent = time.perf_counter() - began
         solution = solve(
             graph,
@@ -205,15 +201,15 @@ class Gauss:
             epochs=self.retrain_epochs,
             lr=self.retrain_lr,
             weight_decay=self.retrain_weight_decay,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )
         details = {"architecture": " ‖ ".join(ops), "search_seconds": spent} | details
         return replace(solution, seconds=solution.seconds + spent, details=details)
 
 
-class Run:
+class State:
     """Everything that moves during a search."""
 
     def __init__(self, settings: Gauss, graph: Graph, metric: Metric) -> None:

@@ -4,7 +4,7 @@ Convolutional Networks, ICLR 2017."""
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gassip.baselines.stack import Stack
+from gassip.baselines._shared.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)

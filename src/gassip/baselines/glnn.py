@@ -8,19 +8,20 @@ Old MLPs New Tricks via Distillation, ICLR 2022.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.baselines.pruning import counted, first_keep, setting
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.pruning import Start
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Model, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.train.trainer import Found, Solution, conclude, predict, seeded, train
+from gassip.train.context import RunContext
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import conclude, predict, seeded, train
 
 
 def distillation(
@@ -36,7 +37,7 @@ def distillation(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Glnn:
+class Glnn(Baseline):
     """The published student (two layers of 128, λ = 0); the teacher is a GCN."""
 
     hidden: int = 128
@@ -52,19 +53,19 @@ class Glnn:
     teacher_lr: float = 0.01
     teacher_weight_decay: float = 5e-4
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        began, tell = time.perf_counter(), counted(on_epoch)
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """From a GCN of two layers on the whole graph."""
+        return self.distil(Start.gcn(graph, self.teacher_hidden), graph, run)
+
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """From the net that a search has found, on the edges that it kept."""
+        return self.distil(Start.of(plan, graph), graph, run)
+
+    def distil(self, start: Start, graph: Graph, run: RunContext) -> Solution:
+        began, run = time.perf_counter(), run.counted()
         bare = graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool, device=graph.device))
-        with seeded(seed, graph.device):
-            scores = self.teach(graph, found, metric, tell)
+        with seeded(run.seed, graph.device):
+            scores = self.teach(start, run)
             student = net_for(
                 graph, Architecture(ops=("Linear", "Linear"), hidden=(self.hidden,)), self.dropout
             )
@@ -74,36 +75,28 @@ class Glnn:
                 epochs=self.epochs,
                 lr=self.lr,
                 weight_decay=self.weight_decay,
-                metric=metric,
+                metric=run.metric,
                 loss=lambda model, given, masked, epoch: self.loss(model, given, masked, scores),
-                on_epoch=tell,
+                on_epoch=run.on_event,
             )
         return conclude(
             student, bare, began=began, best_epoch=best_epoch, edges_total=graph.num_edges
         )
 
-    def teach(
-        self,
-        graph: Graph,
-        found: Found | None,
-        metric: Metric,
-        tell: Callable[[dict[str, float]], None] | None,
-    ) -> Tensor:
+    def teach(self, start: Start, run: RunContext) -> Tensor:
         """The class scores of a trained GNN, [N, C]."""
-        current, shape = setting(graph, found, self.teacher_hidden)
-        columns = None if found is None else found.feature_index
-        teacher = net_for(graph, shape, self.teacher_dropout, columns)
-        teacher.prune(first_keep(teacher, found))
+        teacher = start.net(self.teacher_dropout)
+        teacher.prune(start.keep(teacher))
         train(
             teacher,
-            current,
+            start.graph,
             epochs=self.teacher_epochs,
             lr=self.teacher_lr,
             weight_decay=self.teacher_weight_decay,
-            metric=metric,
-            on_epoch=tell,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )
-        return predict(teacher, current)
+        return predict(teacher, start.graph)
 
     def loss(self, model: Model, graph: Graph, masked: MaskedGraph, teacher: Tensor) -> Tensor:
         logits = model.run(graph.x, masked)

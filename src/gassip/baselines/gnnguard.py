@@ -16,11 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.trained import Trained
-from gassip.graph.csr import Csr, multiply, segment_sum, transform
+from gassip.baselines._shared.trained import Trained
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import cosine
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import multiply, segment_sum, transform
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
 
 

@@ -31,24 +31,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.controller import Controller, Reinforce
-from gassip.baselines.extra_ops import coupled_logits, edge_dot, edge_max, shares, weighted_sum
+from gassip.baselines._shared.attention import VECTORS, attention_logits
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.controller import Controller, Reinforce
+from gassip.baselines._shared.extra_ops import edge_max, shares, weighted_sum
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.nn.net import Model, drop
-from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
-from gassip.train.trainer import Found, Solution, seeded, solve, train, validate
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Model
+from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
+from gassip.train.trainer import seeded, solve, train, validate
 
 ATTENTIONS = ("const", "gcn", "gat", "sym-gat", "cos", "linear", "gene-linear")
-VECTORS = {
-    "gat": 2,
-    "sym-gat": 2,
-    "cos": 2,
-    "linear": 1,
-    "gene-linear": 3,
-}  # s, t and v of the kinds that learn
 AGGREGATORS = ("sum", "mean", "max", "mlp")
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
@@ -124,7 +123,7 @@ class Attend(nn.Module):
             edge, here = graph.gcn
             return edge.unsqueeze(1).expand(-1, heads), here.expand(-1, heads)
         assert self.vectors is not None
-        return shares(graph, *logits(kind, product, self.vectors, graph))
+        return shares(graph, *attention_logits(kind, product, self.vectors, graph))
 
     def aggregate(
         self, product: Tensor, graph: MaskedGraph, share: Tensor, self_share: Tensor
@@ -142,30 +141,6 @@ class Attend(nn.Module):
         count = 1 + graph.degree.unsqueeze(1)
         total = weighted_sum(graph, sent, share, self_share)
         return total + count * shift if self.block.aggregator == "mlp" else total / count + shift
-
-
-def logits(
-    kind: str, product: Tensor, vectors: Tensor, graph: MaskedGraph
-) -> tuple[Tensor, Tensor]:
-    """Attention before the softmax: of every edge [E, H] and of every node to itself [N, H]."""
-    heads, width = vectors.shape[1:]
-    apart = product.view(-1, heads, width)
-    if kind in ("gat", "sym-gat"):
-        sender, receiver = (apart * vectors[0]).sum(2), (apart * vectors[1]).sum(2)
-        there = F.leaky_relu(graph.at_receiver(receiver) + graph.at_sender(sender), NEGATIVE_SLOPE)
-        here = F.leaky_relu(receiver + sender, NEGATIVE_SLOPE)
-        if kind == "gat":
-            return there, here
-        back = F.leaky_relu(graph.at_sender(receiver) + graph.at_receiver(sender), NEGATIVE_SLOPE)
-        return there + back, 2 * here
-    if kind == "linear":
-        here = torch.tanh((apart * vectors[0]).sum(2))
-        return graph.at_sender(here), here
-    sent, own = apart * vectors[0], apart * vectors[1]
-    if kind == "cos":
-        return edge_dot(graph.adjacency, own, sent), (own * sent).sum(2)
-    there = coupled_logits(graph.adjacency, own.flatten(1), sent.flatten(1), vectors[2], "tanh")
-    return there, (torch.tanh(own + sent) * vectors[2]).sum(2)
 
 
 class Child(Model):
@@ -193,7 +168,7 @@ class Child(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graphnas:
+class Graphnas(Baseline):
     """The controller, its children and how long they live."""
 
     layers: int = 2
@@ -264,12 +239,12 @@ class Graphnas:
         return value, -loss
 
     def search_blocks(
-        self, graph: Graph, *, seed: int, metric: Metric
+        self, graph: Graph, run: RunContext
     ) -> tuple[tuple[Block, ...], list[dict[str, object]]]:
         """The best child on validation, and every child with its score."""
         seen: dict[tuple[Block, ...], tuple[float, float]] = {}
         history: list[dict[str, object]] = []
-        with seeded(seed, graph.device):
+        with seeded(run.seed, graph.device):
             controller = self.controller().to(graph.device)
             teacher = Reinforce(
                 controller, lr=self.controller_lr, decay=self.baseline_decay, entropy=self.entropy
@@ -278,24 +253,16 @@ class Graphnas:
                 draw = controller.draw(1)
                 blocks = self.blocks(graph, draw.actions[0].tolist())
                 if blocks not in seen:
-                    seen[blocks] = self.reward(graph, blocks, metric)
+                    seen[blocks] = self.reward(graph, blocks, run.metric)
                 teacher.step(draw, torch.tensor([seen[blocks][0]], device=graph.device))
                 history.append(
                     {"child": " ‖ ".join(map(str, blocks)), "val_score": seen[blocks][0]}
                 )
         return max(seen, key=lambda key: seen[key]), history
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        blocks, history = self.search_blocks(graph, seed=seed, metric=metric)
+        blocks, history = self.search_blocks(graph, run)
         spent = time.perf_counter() - began
         solution = solve(
             graph,
@@ -303,9 +270,9 @@ class Graphnas:
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )
         details = {
             "architecture": " ‖ ".join(map(str, blocks)),

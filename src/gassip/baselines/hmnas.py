@@ -13,22 +13,25 @@ connections; the graph stays whole.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.pruning import Told, counted, step_alone
-from gassip.graph.csr import Csr, transform
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.pruning import step_alone
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.nn.net import Layer, Layers, Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Layer, Layers, Model
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import ALL_OPS
+from gassip.operations import ALL_OPS
+from gassip.train.context import RunContext
 from gassip.train.losses import supervised
-from gassip.train.trainer import Found, Solution, conclude, seeded, train
+from gassip.train.plan import Solution
+from gassip.train.trainer import conclude, seeded, train
 
 
 @dataclass(frozen=True)
@@ -177,7 +180,7 @@ def kept_connections(
 
 
 @dataclass(frozen=True, kw_only=True)
-class HmNas:
+class HmNas(Baseline):
     """The counts and rates are ours; the start and threshold of the scores are those of Piggyback
     (Mallya 2018)."""
 
@@ -195,20 +198,12 @@ class HmNas:
     lr_score: float = 1e-3
     weight_decay: float = 5e-4
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        began, tell = time.perf_counter(), counted(on_epoch)
-        with seeded(seed, graph.device):
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        began, run = time.perf_counter(), run.counted()
+        with seeded(run.seed, graph.device):
             net = self.supernet(graph)
-            self.train_shares(net, graph, tell)
-            self.learn_masks(net, graph, tell)
+            self.train_shares(net, graph, run)
+            self.learn_masks(net, graph, run)
             thin = thinned(net)
             best_epoch = train(
                 thin,
@@ -216,8 +211,8 @@ class HmNas:
                 epochs=self.epochs,
                 lr=self.lr,
                 weight_decay=self.weight_decay,
-                metric=metric,
-                on_epoch=tell,
+                metric=run.metric,
+                on_epoch=run.on_event,
             )
         kept = [f"{c.start} → {c.end}: {' + '.join(c.ops)}" for c in thin.connections]
         return conclude(
@@ -234,16 +229,14 @@ class HmNas:
         connections = tuple(Connection(i, j, self.ops) for i, j in pairs)
         return HmNet(widths, connections, self.dropout, self.threshold).to(graph.device)
 
-    def train_shares(self, net: HmNet, graph: Graph, tell: Told | None) -> None:
+    def train_shares(self, net: HmNet, graph: Graph, run: RunContext) -> None:
         """W on the training nodes, α and β on the validation nodes."""
         lower, upper = list(net.layers.parameters()), [net.beta, *net.alpha]
         optimizer = torch.optim.Adam(lower, lr=self.lr, weight_decay=self.weight_decay, fused=True)
         share_optimizer = torch.optim.Adam(upper, lr=self.lr_share, betas=(0.5, 0.999))
-        alternate(
-            net, graph, (lower, optimizer), (upper, share_optimizer), self.search_epochs, tell
-        )
+        alternate(net, graph, (lower, optimizer), (upper, share_optimizer), self.search_epochs, run)
 
-    def learn_masks(self, net: HmNet, graph: Graph, tell: Told | None) -> None:
+    def learn_masks(self, net: HmNet, graph: Graph, run: RunContext) -> None:
         """Scores of weights on the training nodes, of operations and connections on the validation
         nodes."""
         net.add_scores(self.score_start)
@@ -251,14 +244,14 @@ class HmNas:
         lower, upper = list(net.weight_scores), [net.connection_score, *net.op_scores]
         optimizer = torch.optim.Adam(lower, lr=self.lr_score, fused=True)
         score_optimizer = torch.optim.Adam(upper, lr=self.lr_score, betas=(0.5, 0.999))
-        alternate(net, graph, (lower, optimizer), (upper, score_optimizer), self.mask_epochs, tell)
+        alternate(net, graph, (lower, optimizer), (upper, score_optimizer), self.mask_epochs, run)
 
 
 Stepped = tuple[list[nn.Parameter], torch.optim.Optimizer]
 
 
 def alternate(
-    net: HmNet, graph: Graph, lower: Stepped, upper: Stepped, epochs: int, tell: Told | None
+    net: HmNet, graph: Graph, lower: Stepped, upper: Stepped, epochs: int, run: RunContext
 ) -> None:
     """`lower` down the training loss and `upper` down the validation loss, in turn."""
     masked = MaskedGraph.of(graph)
@@ -271,8 +264,8 @@ def alternate(
         step_alone(
             upper[1], upper[0], F.cross_entropy(logits[graph.val_mask], graph.y[graph.val_mask])
         )
-        if tell is not None:
-            tell({"epoch": epoch, "train_loss": float(loss.detach())})
+        if run.on_event is not None:
+            run.on_event({"epoch": epoch, "train_loss": float(loss.detach())})
 
 
 @torch.no_grad()

@@ -7,15 +7,14 @@ For features that are no bag of words, the cosine in its place.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from gassip.baselines.gcn import Gcn
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import cosine, is_bag, jaccard
-from gassip.metrics import Metric
-from gassip.train.trainer import Found, Solution
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +29,7 @@ class GcnJaccard(Gcn):
         alike = (jaccard if words else cosine)(graph.x, graph.adjacency)
         return graph.keep(alike >= self.threshold)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        solution = super().solve(self.sparser(graph), seed=seed, metric=metric, on_epoch=on_epoch)
+        solution = super().solve(self.sparser(graph), run)
         return replace(solution, edges_total=graph.num_edges, seconds=time.perf_counter() - began)

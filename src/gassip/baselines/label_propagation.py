@@ -8,7 +8,6 @@ PyG has the steps; how many validate best is taken.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,14 +15,16 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.nn.models import LabelPropagation as Propagation
 
-from gassip.baselines.correct_and_smooth import LEAST, quiet_csr
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.propagation import LEAST, quiet_csr
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.label_propagation import known_labels
-from gassip.train.trainer import Found, Solution, conclude
+from gassip.train.plan import Solution
+from gassip.train.trainer import conclude
 
 
 class Spread(Model):
@@ -45,28 +46,22 @@ class Spread(Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelPropagation:
+class LabelPropagation(Baseline):
     """The number of steps is chosen on validation."""
 
     alpha: float = 0.9
     steps: tuple[int, ...] = (1, 2, 3, 5, 10, 50)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        began = time.perf_counter()
-        solutions = {}
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """Nothing is drawn from `run.seed`, and there is no epoch of which to tell."""
+        began, solutions = time.perf_counter(), []
         for steps in self.steps:
             model = Spread(known_labels(graph), graph.num_classes, steps, self.alpha)
-            solutions[steps] = conclude(
-                model, graph, began=began, best_epoch=0, details={"steps": steps}
-            )
-        return max(
-            solutions.values(), key=lambda own: own.scores.get(metric, {}).get("val", -torch.inf)
-        )
+            details: dict[str, object] = {"steps": steps}
+            solutions.append(conclude(model, graph, began=began, best_epoch=0, details=details))
+        return max(solutions, key=lambda tried: val_score(tried, run))
+
+
+def val_score(solution: Solution, run: RunContext) -> float:
+    """The validation score by the run's metric; -inf where it is not defined."""
+    return solution.scores.get(run.metric, {}).get("val", -torch.inf)

@@ -6,7 +6,7 @@ Learning both Weights and Connections for Efficient Neural Networks, NeurIPS 201
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,9 +15,10 @@ from torch import Tensor
 from gassip.baselines.gcn import Gcn
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import check_share
-from gassip.metrics import Metric
 from gassip.nn.net import Net
-from gassip.train.trainer import Found, Solution, solve
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
+from gassip.train.trainer import solve
 
 
 def largest_weights(weights: Sequence[Tensor], share: float) -> list[Tensor]:
@@ -40,17 +41,9 @@ class Magnitude(Gcn):
     def __post_init__(self) -> None:
         check_share("removed", self.removed)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        dense = super().solve(graph, seed=seed, metric=metric, on_epoch=on_epoch).model
+        dense = super().solve(graph, run).model
         assert isinstance(dense, Net)
         net = copy.deepcopy(dense)
         net.prune(largest_weights([layer.weight for layer in net.layers], self.removed))
@@ -60,8 +53,8 @@ class Magnitude(Gcn):
             epochs=self.tune_epochs,
             lr=self.tune_lr,
             weight_decay=self.weight_decay,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )
         return replace(solution, seconds=time.perf_counter() - began)

@@ -4,7 +4,7 @@ Williams, Learning Representations by Back-propagating Errors, Nature 1986."""
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gassip.baselines.stack import Stack
+from gassip.baselines._shared.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.trained import Trained
-from gassip.graph.csr import Csr, segment_sum, transform
+from gassip.baselines._shared.trained import Trained
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
+from gassip.nn.kernels import segment_sum, transform
 from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.losses import supervised

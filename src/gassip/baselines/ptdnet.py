@@ -18,11 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.trained import Trained
-from gassip.graph.csr import Csr, multiply, transform
+from gassip.baselines._shared.trained import Trained
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Model, drop
-from gassip.nn.propagate import MaskedGraph, gcn
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import multiply, transform
+from gassip.nn.net import Model
+from gassip.nn.propagate import MaskedGraph, received
 
 LOW, HIGH = -0.1, 1.1  # γ and ζ
 
@@ -116,7 +118,7 @@ class PtdNetModel(Model):
             gates.append(hard_concrete(logits[-1], self.temperature if self.training else None))
             masked = MaskedGraph(graph.adjacency, graph.edge_weight * gates[-1])
             product = transform(drop(h, self.dropout if self.training else 0.0), self.weights[l])
-            h = gcn(masked, [product], None) + self.biases[l]
+            h = received(masked, "gcn", product) + self.biases[l]
         assert isinstance(h, Tensor)
         return h, logits, gates
 

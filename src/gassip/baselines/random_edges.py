@@ -4,7 +4,6 @@ A' = A without a share of its undirected edges, each as likely to go; then a GCN
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,8 +11,8 @@ import torch
 from gassip.baselines.gcn import Gcn
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import check_share, draw, ends
-from gassip.metrics import Metric
-from gassip.train.trainer import Found, Solution
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +29,7 @@ class RandomEdges(Gcn):
         kept = count - round(self.removed * count)
         return graph.keep(draw(torch.ones(count, device=graph.device), kept, seed)[graph.pair])
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        solution = super().solve(
-            self.sparser(graph, seed), seed=seed, metric=metric, on_epoch=on_epoch
-        )
+        solution = super().solve(self.sparser(graph, run.seed), run)
         return replace(solution, edges_total=graph.num_edges, seconds=time.perf_counter() - began)

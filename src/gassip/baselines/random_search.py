@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from gassip.baselines._shared.trials import all_paths
 from gassip.baselines.exhaustive import Exhaustive
-from gassip.baselines.trials import all_paths
 from gassip.errors import GassipError
 
 
@@ -25,12 +25,11 @@ class RandomSearch(Exhaustive):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.count < 1:
             raise GassipError(f"count is {self.count}; draw at least one architecture")
 
     def paths(self, seed: int) -> list[tuple[str, ...]]:
         """`count` different architectures, by `seed`."""
-        space = all_paths(self)
+        space = all_paths(self.settings.search)
         order = torch.randperm(len(space), generator=torch.Generator().manual_seed(seed))
         return [space[k] for k in order[: self.count].tolist()]

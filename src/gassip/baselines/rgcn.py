@@ -15,11 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.trained import Trained
-from gassip.graph.csr import Csr, multiply, transform
+from gassip.baselines._shared.trained import Trained
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Model, drop
-from gassip.nn.propagate import MaskedGraph, gcn
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import multiply, transform
+from gassip.nn.net import Model
+from gassip.nn.propagate import MaskedGraph, received
 
 TINY = 1e-8
 
@@ -58,7 +60,9 @@ class GaussianLayer(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """h'_μ and h'_σ."""
         heard = torch.exp(-self.uncertainty * variance)
-        return gcn(graph, [mean * heard], None), twice_normalised(graph, variance * heard * heard)
+        return received(graph, "gcn", mean * heard), twice_normalised(
+            graph, variance * heard * heard
+        )
 
 
 class RgcnNet(Model):

@@ -15,7 +15,6 @@ Shapes: N nodes, L layers, F hidden width.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,16 +22,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.extra_ops import Op, edge_max, lean, make_op, shares, weighted_sum
-from gassip.baselines.graphnas import VECTORS
-from gassip.baselines.graphnas import logits as attention_logits
+from gassip.baselines._shared.attention import VECTORS, attention_logits
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.extra_ops import Op, edge_max, lean, make_op, shares, weighted_sum
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.nn.net import Model, drop
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
-from gassip.train.trainer import Found, Solution, seeded, solve, validate
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
+from gassip.train.trainer import seeded, solve, validate
 
 PLAIN = {"gcn": "GCNConv", "gin": "GINConv", "sage-mean": "SAGEConv", "gat": "GATConv"}
 KIN = {
@@ -233,7 +235,7 @@ def highest(choices: Choices, scores: list[Tensor]) -> Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sane:
+class Sane(Baseline):
     """The published space; rates at which it trains on few labels. `published` has the search's
     own: see PAPER.md."""
 
@@ -299,12 +301,12 @@ class Sane:
             return 1.0
         return 1.0 / max(float(graph.x.value.abs().mean()), 1e-12)
 
-    def search_choices(self, graph: Graph, *, seed: int) -> list[Choices]:
+    def search_choices(self, graph: Graph, run: RunContext) -> list[Choices]:
         """DARTS over the three kinds of choices, first order; what stands at each candidate's
         epoch, each once."""
         choices = Choices((NODES,) * self.layers, (SKIPS,) * self.layers, MERGES)
         found: list[Choices] = []
-        with seeded(seed, graph.device):
+        with seeded(run.seed, graph.device):
             net = SaneNet(
                 graph,
                 choices,
@@ -374,26 +376,18 @@ class Sane:
         weights.step()
         cosine.step()
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
-        found_choices = self.search_choices(graph, seed=seed)
+        found_choices = self.search_choices(graph, run)
         judged: dict[Choices, tuple[float, float]] = {}
-        for own in found_choices if len(found_choices) > 1 else []:
-            model = self.trained(graph, own, self.candidate_epochs, seed, metric).model
-            value, loss = validate(model, graph, MaskedGraph.of(graph), metric)
-            judged[own] = value, -loss
+        for candidate in found_choices if len(found_choices) > 1 else []:
+            model = self.trained(graph, candidate, self.candidate_epochs, run.silent()).model
+            value, loss = validate(model, graph, MaskedGraph.of(graph), run.metric)
+            judged[candidate] = value, -loss
         choices = max(judged, key=judged.__getitem__, default=found_choices[0])
-        trials = {str(own): value for own, (value, _) in judged.items()}
+        trials = {str(candidate): value for candidate, (value, _) in judged.items()}
         spent = time.perf_counter() - began
-        solution = self.trained(graph, choices, self.epochs, seed, metric, on_epoch)
+        solution = self.trained(graph, choices, self.epochs, run)
         details: dict[str, object] = {
             "architecture": str(choices),
             "search_seconds": spent,
@@ -401,15 +395,7 @@ class Sane:
         }
         return replace(solution, seconds=solution.seconds + spent, details=details)
 
-    def trained(
-        self,
-        graph: Graph,
-        choices: Choices,
-        epochs: int,
-        seed: int,
-        metric: Metric,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def trained(self, graph: Graph, choices: Choices, epochs: int, run: RunContext) -> Solution:
         """One architecture from scratch."""
         scale = self.input_scale(graph)
         return solve(
@@ -426,7 +412,7 @@ class Sane:
             epochs=epochs,
             lr=self.retrain_lr,
             weight_decay=self.retrain_weight_decay,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )

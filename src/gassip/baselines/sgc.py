@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gassip.baselines.trained import Trained
-from gassip.graph.csr import Csr, transform
+from gassip.baselines._shared.trained import Trained
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Model, drop
-from gassip.nn.propagate import MaskedGraph, gcn
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Model
+from gassip.nn.propagate import MaskedGraph, received
 
 
 class SgcNet(Model):
@@ -30,7 +32,7 @@ class SgcNet(Model):
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         h = transform(drop(x, self.dropout if self.training else 0.0), self.weight)
         for _ in range(self.steps):
-            h = gcn(graph, [h], None)
+            h = received(graph, "gcn", h)
         return h + self.bias
 
 

@@ -9,7 +9,6 @@ Chen, Sui, Chen, Zhang and Wang, A Unified Lottery Ticket Hypothesis for Graph N
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -17,24 +16,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines.pruning import (
+from gassip.baselines._shared.baseline import Baseline
+from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
-    Told,
+    Start,
     apart,
     check_shares,
-    counted,
     drop_lowest,
-    first_keep,
     flat,
-    setting,
     take_over,
 )
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
-from gassip.nn.net import Architecture, Model, Net, net_for
+from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.losses import Loss, supervised
-from gassip.train.trainer import Found, Solution, conclude, seeded, train, validate
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import conclude, seeded, train, validate
 
 LARGE = 10_000  # nodes, from which on the published L1 weights are those of PubMed
 
@@ -61,7 +59,7 @@ class UgsNet(EdgeMaskedNet):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ugs:
+class Ugs(Baseline):
     """Published counts and L1 weights; hidden 64 as the other rows (published: 512)."""
 
     hidden: int = 64
@@ -80,33 +78,32 @@ class Ugs:
         check_shares({"edge_share": self.edge_share, "weight_share": self.weight_share})
 
     @classmethod
-    def published(cls, graph: Graph) -> Self:
+    def for_graph(cls, graph: Graph) -> Self:
         """The published L1 weights: as they stand for Cora and CiteSeer, PubMed's for graphs of its
         size and larger."""
         return cls() if graph.num_nodes < LARGE else cls(l1_edge=1e-6, l1_weight=1e-3)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
-        began, tell = time.perf_counter(), counted(on_epoch)
-        current, shape = setting(graph, found, self.hidden)
-        columns = None if found is None else found.feature_index
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """On a GCN of two layers and the whole graph."""
+        return self.prune_from(Start.gcn(graph, self.hidden), graph, run)
+
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """On the architecture, the weights and the edges that a search has kept."""
+        return self.prune_from(Start.of(plan, graph), graph, run)
+
+    def prune_from(self, start: Start, graph: Graph, run: RunContext) -> Solution:
+        began, run = time.perf_counter(), run.counted()
+        current = start.graph
         rounds: list[dict[str, float]] = []
         best: tuple[float, Net, Graph, int] | None = None
-        with seeded(seed, graph.device):
-            start = net_for(graph, shape, self.dropout, columns)
-            keep = first_keep(start, found)
+        with seeded(run.seed, graph.device):
+            dense = start.net(self.dropout)
+            keep = start.keep(dense)
             for number in range(1, self.rounds + 1):
-                current, keep = self.prune(current, start, keep, metric, tell)
-                ticket = take_over(net_for(graph, shape, self.dropout, columns), start, keep)
-                epoch = self.fit(ticket, current, metric, tell)
-                value, _ = validate(ticket, current, MaskedGraph.of(current), metric)
+                current, keep = self.prune(current, dense, keep, run)
+                ticket = take_over(start.net(self.dropout), dense, keep)
+                epoch = self.fit(ticket, current, run)
+                value, _ = validate(ticket, current, MaskedGraph.of(current), run.metric)
                 row = {
                     "round": number,
                     "val": value,
@@ -117,7 +114,10 @@ class Ugs:
                 if best is None or value >= best[0]:  # of equal rounds the sparser
                     best = (value, ticket, current, epoch)
         assert best is not None
-        details: dict[str, object] = {"rounds": rounds, "architecture": str(shape)}
+        details: dict[str, object] = {
+            "rounds": rounds,
+            "architecture": str(start.architecture),
+        }
         _, ticket, current, epoch = best
         ticket.eval()
         return conclude(
@@ -132,18 +132,17 @@ class Ugs:
     def prune(
         self,
         graph: Graph,
-        start: Net,
+        dense: Net,
         keep: list[Tensor],
-        metric: Metric,
-        tell: Told | None,
+        run: RunContext,
     ) -> tuple[Graph, list[Tensor]]:
         """One round of trainable masks: the sparser graph and the weights that remain."""
-        net = UgsNet(graph, start.architecture, self.dropout, start.feature_index, self.noise).to(
+        net = UgsNet(graph, dense.architecture, self.dropout, dense.feature_index, self.noise).to(
             graph.device
         )
-        take_over(net, start, keep)
+        take_over(net, dense, keep)
         net.edge_mask.requires_grad_(self.edge_share > 0)
-        self.fit(net, graph, metric, tell, self.penalised)
+        self.fit(net, graph, run, self.penalised)
         scores = [mask.detach().abs() for mask in net.weight_masks]
         weights = apart(drop_lowest(flat(scores), flat(keep), self.weight_share), keep)
         edges = net.edge_score().detach()
@@ -166,8 +165,7 @@ class Ugs:
         self,
         net: Net,
         graph: Graph,
-        metric: Metric,
-        tell: Told | None,
+        run: RunContext,
         loss: Loss = supervised,
     ) -> int:
         return train(
@@ -176,7 +174,7 @@ class Ugs:
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            metric=metric,
+            metric=run.metric,
             loss=loss,
-            on_epoch=tell,
+            on_epoch=run.on_event,
         )

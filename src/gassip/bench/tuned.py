@@ -33,7 +33,7 @@ def read(path: Path | None = None) -> Table:
         return {}
     except (OSError, ValueError) as error:
         raise GassipError(f"cannot read tuned settings from {path}: {error}") from error
-    if not isinstance(table, dict) or not all(isinstance(own, dict) for own in table.values()):
+    if not isinstance(table, dict) or not all(isinstance(part, dict) for part in table.values()):
         raise GassipError(
             f"{path} must hold {{dataset: {{method: ...}}}}; write it with `gassip tune`"
         )
@@ -47,8 +47,8 @@ def settings_for(dataset: str, method: str, path: Path | None = None) -> dict[st
 
 def grid(method: Method) -> list[dict[str, float]]:
     """Every combination of the grid's fields that the method has."""
-    own = {f.name for f in fields(method)}  # type: ignore[arg-type]
-    names = [name for name in GRID if name in own]
+    known = {f.name for f in fields(method)}  # type: ignore[arg-type]
+    names = [name for name in GRID if name in known]
     return [
         dict(zip(names, values, strict=True)) for values in product(*(GRID[name] for name in names))
     ]

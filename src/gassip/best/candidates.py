@@ -17,18 +17,15 @@ from torch.nn import functional as F
 from gassip.best.recipe import capped_dropout
 from gassip.best.rules import CROSS_FIT_FROM, RANKED_PATHS
 from gassip.best.trials import Trial, Trials
-from gassip.graph.csr import transform
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
+from gassip.nn.kernels import transform
 from gassip.nn.net import Architecture
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import MORE_OPS, NET_OPS, OPERATIONS
 from gassip.paper.state import State, architecture_of
 from gassip.paper.supernet import Path, top_paths
 from gassip.settings import Settings
-from gassip.settings.search import MORE_OPS, NET_OPS
 from gassip.settings.training import Recipe
-
-OWN_WEIGHTS = ("Linear", "SAGEConv", "ArmaConv")  # operations that do not mix a node into its mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +88,9 @@ def ranked_paths(state: State, metric: Metric) -> list[Path]:
 
 def smoothing(architecture: Architecture) -> tuple[bool, int]:
     """Whether any operation mixes a node with its neighbours, and how many read edges at all."""
-    mixes = any(op not in OWN_WEIGHTS for op in architecture.ops)
-    return mixes, sum(op != "Linear" for op in architecture.ops)
+    operations = [OPERATIONS[op] for op in architecture.ops]
+    mixes = any(not operation.own_weights for operation in operations)
+    return mixes, sum(operation.norm is not None for operation in operations)
 
 
 def train_candidates(

@@ -10,7 +10,7 @@ from gassip.best.rules import NODE_DROPOUT_CAP, NORM_SIGMAS, RECIPE_SIGMAS
 from gassip.best.trials import Trials, winner
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.settings import Settings
 from gassip.settings.training import Recipe
 from gassip.train.plan import Decision

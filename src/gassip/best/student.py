@@ -21,7 +21,7 @@ from gassip.best.rules import gcn_weights
 from gassip.best.trials import Trial, Trials, winner
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, net_for
-from gassip.paper.masks import highest
+from gassip.nn.ranking import highest
 from gassip.settings import Settings
 from gassip.settings.best import Student
 from gassip.settings.training import Recipe

@@ -22,6 +22,7 @@ from gassip.budget.fit import Budget, fit_limits, limits, retrain_within
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
+from gassip.operations import OPERATIONS
 from gassip.paper.induce import induce
 from gassip.paper.state import State
 from gassip.paper.supernet import top_paths
@@ -30,9 +31,6 @@ from gassip.train.plan import Plan, Row, Solution
 from gassip.train.trainer import retrain, seeded
 
 RIVALS = 4
-CHEAPER = dict.fromkeys(("GATConv", "APPNP5", "Hops4", "Hops2"), ("GCNConv",)) | {
-    "APPNP10": ("APPNP5", "GCNConv")
-}
 TRIAL = 3  # a trial has this part of the epochs of a retraining
 
 
@@ -103,18 +101,19 @@ def others(graph: Graph, plan: Plan, memory: Remembering, count: int = RIVALS) -
 def cheaper(plan: Plan) -> list[Plan]:
     """The same net with cheaper operations for some or all of the dear ones; they have one matrix
     as well."""
-    choices = [(op, *CHEAPER.get(op, ())) for op in plan.architecture.ops]
+    choices = [(op, *OPERATIONS[op].cheaper) for op in plan.architecture.ops]
     return [_swapped(plan, ops) for ops in list(product(*choices))[1:]]
 
 
 def _swapped(plan: Plan, ops: tuple[str, ...]) -> Plan:
-    gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if op != "GATConv"}
+    gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if not OPERATIONS[op].attention}
     first, last = (
         {name: value for name, value in own.items() if name not in gone}
         for own in (plan.first_weights, plan.last_weights)
     )
     heads = tuple(
-        h if op == "GATConv" else 1 for op, h in zip(ops, plan.architecture.heads, strict=False)
+        h if OPERATIONS[op].attention else 1
+        for op, h in zip(ops, plan.architecture.heads, strict=False)
     )
     architecture = replace(plan.architecture, ops=ops, heads=heads)
     return replace(plan, architecture=architecture, first_weights=first, last_weights=last)

@@ -31,8 +31,8 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
+from gassip.nn.ranking import highest
 from gassip.nn.size import Size, packed, size_of
-from gassip.paper.masks import highest
 from gassip.settings import Settings
 from gassip.train.gradual_pruning import Pruning, besides
 from gassip.train.plan import Plan, Solution

@@ -115,8 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
     """The points, the largest net first; the GCNs after them."""
-    from gassip.best.pipeline import num_rows
-    from gassip.best.pipeline import search
+    from gassip.best.pipeline import num_rows, search
     from gassip.settings import preset
 
     settings = preset(args.preset, graph, {"weight_groups": "unit"} | given_settings(args))
@@ -164,6 +163,7 @@ def found_point(graph: "Graph", plan: "Plan", share: float, args: argparse.Names
 def gcn_point(graph: "Graph", settings: "Settings", hidden: int, args: argparse.Namespace) -> Point:
     """A dense GCN on the whole graph, trained alike."""
     from gassip.baselines.gcn import Gcn
+    from gassip.train.context import RunContext
 
     def train(dropout: float, seed: int) -> "Solution":
         method = Gcn(
@@ -174,7 +174,7 @@ def gcn_point(graph: "Graph", settings: "Settings", hidden: int, args: argparse.
             lr=settings.retraining.lr,
             weight_decay=settings.retraining.weight_decay,
         )
-        return method.solve(graph, seed=seed, metric=args.metric)
+        return method.solve(graph, RunContext(seed, args.metric))
 
     best, dropout = by_validation(train, settings, args)
     sizes: Point = {"hidden": str(hidden), "features": graph.num_features, "dropout": dropout}

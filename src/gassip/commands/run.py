@@ -4,7 +4,7 @@ import argparse
 import multiprocessing
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from multiprocessing.connection import Connection, wait
@@ -29,7 +29,8 @@ from gassip.errors import GassipError
 if TYPE_CHECKING:
     from gassip.bench.records import Book, Record, Run
     from gassip.graph.graph import Graph
-    from gassip.train.trainer import Solution
+    from gassip.train.context import Event, Listener
+    from gassip.train.plan import Solution
 
 
 def add(commands: Any) -> None:
@@ -117,7 +118,8 @@ def what_flags(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip.bench.records import Book, to_do
+    from gassip.bench.records import Book, of_version, to_do
+    from gassip.methods import entry
     from gassip.runs import write as artefact
 
     _check(args)
@@ -131,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
         there, said = book.read(runs[0].dataset)
         for line in said:
             print(f"gassip: {line}", file=sys.stderr)
+        there = of_version(there, args.method, entry(args.method).load().version)
     left = to_do(runs, there, retry=args.retry)
     keys = {own.key for own in runs}
     done = {record.run.key: record for record in there if record.run.key in keys}
@@ -172,8 +175,9 @@ def pin_threads(args: argparse.Namespace) -> None:
 def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
     from gassip.bench import tuned
-    from gassip.bench.records import Run, graph_of
-    from gassip.methods import changed, entry, parsed, plain_settings, searcher
+    from gassip.bench.execute import graph_of
+    from gassip.bench.records import Run
+    from gassip.methods import Searcher, changed, entry, parsed, plain_settings
 
     own = entry(args.method)
     dataset = Path(args.data).resolve().stem if args.data else args.dataset
@@ -198,7 +202,7 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
         first, settings=plain_settings(method), fingerprint=graph.fingerprint if args.data else None
     )
     searches: list[int | None] = [None]
-    if searcher(method) is not None:
+    if isinstance(method, Searcher):
         searches = [args.seed + s for s in range(args.searches)]
     elif args.searches > 1:
         raise GassipError(f"{args.method} has no search apart from its training; use --seeds alone")
@@ -221,10 +225,10 @@ def _here(
     args: argparse.Namespace, runs: "list[Run]", graph: "Graph", book: "Book | None", tuned: bool
 ) -> "dict[str, Record]":
     """One after the other in this process."""
-    from gassip.bench.records import carry_out
+    from gassip.bench.execute import carry_out
 
     done: dict[str, Record] = {}
-    rows: list[dict[str, float]] = []
+    rows: list[Event] = []
 
     def tell(record: "Record", solution: "Solution | None") -> None:
         done[record.run.key] = record
@@ -234,10 +238,10 @@ def _here(
             _save(args, graph, record, solution, rows)
 
     @contextmanager
-    def watch(stage: str, total: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+    def watch(stage: str, total: int) -> "Iterator[Listener]":
         with progress(f"{args.method}, {stage}", total, args.quiet) as show:
 
-            def epoch(row: dict[str, Any]) -> None:
+            def epoch(row: "Event") -> None:
                 if stage == "train":
                     rows.append(row)
                 show(row)
@@ -328,7 +332,7 @@ def _collect(
 ) -> None:
     """One record from a process, or its end; a process that was killed leaves a record of the run
     it died in."""
-    from gassip.bench.records import unfinished
+    from gassip.bench.execute import unfinished
 
     try:
         record = ready.recv()
@@ -371,7 +375,8 @@ def work(
     """A process's share of the runs; `alone`: no other has a part of its searches."""
     import torch
 
-    from gassip.bench.records import Book, carry_out
+    from gassip.bench.execute import carry_out
+    from gassip.bench.records import Book
 
     torch.set_num_threads(1)
     book = None if results is None else Book(results)

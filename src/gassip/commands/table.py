@@ -73,7 +73,7 @@ def rows(records: "list[Record]") -> list[tuple[str, ...]]:
             run.metric,
             run.fingerprint,
         ]
-        what += [run.split_seed, run.undirected, run.normalize]
+        what += [run.split_seed, run.undirected, run.normalize, record.method_version]
         alike.setdefault(canonical([*what, record.tuned]), []).append(record)
     order = {name: at for at, name in enumerate(METHODS)}
     kinds = sorted(alike.values(), key=lambda own: order.get(own[0].run.method, len(order)))

@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from gassip.bench import tuned
-    from gassip.bench.records import method_of, solve_part, to_parts
+    from gassip.bench.execute import method_of, solve_part, to_parts
     from gassip.graph.graph import SPLITS
     from gassip.runs import write as artefact
 

@@ -1,7 +1,7 @@
 """A net on one graph as an ExecuTorch program: plain tensor operations that its portable kernels
 all have.
 
-As the fixed form of onnx_graph.py: receivers are grouped by their number of senders (grouped.py),
+As the fixed form of onnx.py: receivers are grouped by their number of senders (degree_buckets.py),
 so that
 
     A·H = for each group   values [n, 1, k] · H[senders] [n, k, F],   rows put in order at the end
@@ -12,14 +12,12 @@ the graph, the weights and the columns that are read are constants of the progra
 
 import numpy as np
 import torch
-from executorch.exir import to_edge
-from executorch.runtime import Runtime
 from torch import Tensor, nn
 
 from gassip.deploy.degree_buckets import groups, logs
 from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.deploy.runtime import Model
-from gassip.runs.format import STEPS
+from gassip.operations import OPERATIONS
 
 
 class Grouped(nn.Module):
@@ -34,7 +32,7 @@ class Grouped(nn.Module):
         found = groups(matrix)
         self.shapes = [senders.shape for _, senders, _ in found]
         for at, (receivers, senders, values) in enumerate(found):
-            kept = logs(values) if op == "GATConv" else values
+            kept = logs(values) if OPERATIONS[op].attention else values
             self.register_buffer(f"senders{at}", torch.from_numpy(senders.ravel().astype(np.int64)))
             self.register_buffer(f"receivers{at}", torch.from_numpy(receivers.astype(np.int64)))
             self.register_buffer(f"values{at}", torch.from_numpy(kept[:, None, :].copy()))
@@ -71,7 +69,7 @@ class Grouped(nn.Module):
 
 
 class Plain(nn.Module):
-    """One layer; `grouped` is None for Linear."""
+    """One layer; `grouped` is None where it reads no edges."""
 
     weight0: Tensor
     weight1: Tensor
@@ -82,8 +80,7 @@ class Plain(nn.Module):
 
     def __init__(self, layer: Layer, grouped: Grouped | None) -> None:
         super().__init__()
-        self.grouped, self.two = grouped, len(layer.weights) == 2
-        self.steps, _, self.back, self.start = STEPS.get(layer.op, (0, 0.0, 0.0, 0.0))
+        self.grouped, self.operation = grouped, layer.operation
         self.heads = 0 if layer.attention is None else layer.attention.shape[1]
         self.narrow_first = layer.weights[0].shape[0] < layer.weights[0].shape[1]
         tensors = {
@@ -99,7 +96,7 @@ class Plain(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         h = h if self.scale is None else h * self.scale + self.shift
         out = self._received(h)
-        return (out + h @ self.weight1 if self.two else out) + self.bias
+        return (out + h @ self.weight1 if self.operation.matrices == 2 else out) + self.bias
 
     def _received(self, h: Tensor) -> Tensor:
         if self.grouped is None:
@@ -115,12 +112,12 @@ class Plain(nn.Module):
         )
 
     def _passed_on(self, h: Tensor) -> Tensor:
-        """A·h, or as many steps as the operation has."""
+        """Z_K of the operation; the groups are those of a S."""
         assert self.grouped is not None
-        if not self.steps:
+        if not self.operation.iterates:
             return self.grouped.total(h)
-        back, z = self.back * h, self.start * h
-        for _ in range(self.steps):
+        back, z = self.operation.back * h, self.operation.start * h
+        for _ in range(self.operation.steps):
             z = back + self.grouped.total(z)
         return z
 
@@ -138,9 +135,8 @@ class OnGraph(nn.Module):
 
     def __init__(self, model: Model, inputs: Inputs) -> None:
         super().__init__()
-        shared = {
-            op: Grouped(op, inputs) for op in {layer.op for layer in model.layers} - {"Linear"}
-        }
+        senders = {layer.op for layer in model.layers if layer.operation.norm is not None}
+        shared = {op: Grouped(op, inputs) for op in senders}
         self.layers = nn.ModuleList([Plain(layer, shared.get(layer.op)) for layer in model.layers])
         index = (
             None
@@ -160,6 +156,8 @@ class OnGraph(nn.Module):
 
 def program(model: Model, inputs: Inputs, x: np.ndarray) -> bytes:
     """The .pte file of the net on a graph with features of the shape of `x`."""
+    from executorch.exir import to_edge
+
     net = OnGraph(model, inputs).eval()
     with torch.no_grad():
         exported = torch.export.export(net, (torch.from_numpy(x),))
@@ -170,6 +168,8 @@ class Session:
     """A program in ExecuTorch's own runtime."""
 
     def __init__(self, content: bytes) -> None:
+        from executorch.runtime import Runtime
+
         self.program = Runtime.get().load_program(content)  # holds the memory that the method uses
         self.method = self.program.load_method("forward")
 

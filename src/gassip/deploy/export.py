@@ -4,8 +4,8 @@
                  a retraining needs;
                  edges as int32 rows, weights as float32, float16 or int8, zeros left out where that
                  is smaller
-    onnx         one file, onnx_graph.py
-    executorch   one file, executorch_net.py
+    onnx         one file, onnx.py
+    executorch   one file, executorch.py
 
 A file that does not agree with torch within 1e-4 in each of 30 runs on all threads (ExecuTorch,
 whose portable kernels have one: 5 runs), or gives another label where the two best scores are
@@ -191,6 +191,9 @@ def to_executorch(folder: str | Path, out: str | Path, *, overwrite: bool = Fals
     with warnings.catch_warnings():  # of the exporter about its own parts
         warnings.simplefilter("ignore")
         try:
+            import executorch.exir
+            import executorch.runtime  # noqa: F401
+
             from gassip.deploy import executorch as executorch_net
         except ImportError as error:
             raise GassipError(

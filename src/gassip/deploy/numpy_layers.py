@@ -1,7 +1,8 @@
 """The layers of a net in numpy and scipy: what gassip.runtime runs.
 
-    h_0 = X,   h_l = o_l(norm(ReLU(h_{l-1}))),   labels = argmax h_L                  (space.py,
-               ops.py)
+    h_0 = X,   h_l = o_l(norm(ReLU(h_{l-1}))),   labels = argmax h_L
+
+    o_l: Z_K + P_2 of operations.py
 
     A·(H W) = (A·H) W: the narrower of the two goes over the edges; sums are accumulated in place, bias first
     A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ... (`interleaved`)
@@ -35,9 +36,10 @@ except ImportError:
 
 from gassip.errors import GassipError
 from gassip.graph.checks import Array, Table, canonical, row_sums, scaled, take
-from gassip.runs.format import FAINT, MATRICES, SPREAD, STEPS, Tensors
+from gassip.operations import OPERATIONS, PRIOR_WEIGHT, SPREAD, Operation
+from gassip.runs.format import Tensors
 
-NEGATIVE_SLOPE = 0.2  # of GATConv, as ops.py
+NEGATIVE_SLOPE = 0.2  # of attention, as nn/propagate.py
 EPSILON = 1e-5  # of batch norm, torch's
 SAFE = (1e-20, 1e20)  # sums between these have lost nothing to underflow or overflow
 # floats of a vector register, as scipy is compiled; a width that is no multiple costs up to a third
@@ -59,6 +61,10 @@ class Layer:
     scale: Array | None = None  # [in]
     shift: Array | None = None  # [in]
     width: int = 0  # F before it was filled
+
+    @property
+    def operation(self) -> Operation:
+        return OPERATIONS[self.op]
 
     @cached_property
     def side_by_side(self) -> Array:
@@ -87,7 +93,8 @@ def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
             weights = tuple(np.pad(own, ((0, 0), (0, more))) for own in weights)
         else:
             heads = attention.shape[1]
-            weights = (_by_head(weights[0], heads),)
+            own_weights = (np.pad(own, ((0, 0), (0, more))) for own in weights[1:])
+            weights = (_by_head(weights[0], heads), *own_weights)
             attention = _by_head(attention.reshape(2, -1), heads).reshape(2, heads, -1)
         made = replace(
             layer,
@@ -125,18 +132,19 @@ def layers_of(ops: Sequence[str], state: Tensors, classes: int) -> tuple[Layer, 
     width = state["layers.0.weight"].shape[0]
     for at, op in enumerate(ops):
         weight, bias = state[f"layers.{at}.weight"], state[f"layers.{at}.bias"].reshape(-1)
-        if weight.shape != (width, MATRICES[op] * bias.size) or not bias.size:
+        matrices = OPERATIONS[op].matrices
+        if weight.shape != (width, matrices * bias.size) or not bias.size:
             raise GassipError(
                 f"layer {at}, {op}, has weights {list(weight.shape)} behind width {width}"
             )
-        attention = state[f"layers.{at}.attention"] if op == "GATConv" else None
+        attention = state[f"layers.{at}.attention"] if OPERATIONS[op].attention else None
         if attention is not None and (
             attention.ndim != 3 or attention.shape[0] != 2 or attention.size != 2 * bias.size
         ):
             raise GassipError(
                 f"layer {at}, {op}, has attention {list(attention.shape)} for width {bias.size}"
             )
-        parts = tuple(np.ascontiguousarray(part) for part in np.split(weight, MATRICES[op], axis=1))
+        parts = tuple(np.ascontiguousarray(part) for part in np.split(weight, matrices, axis=1))
         scale, shift = (
             _norm(state, at - 1) if at and f"norms.{at - 1}.weight" in state else (None, None)
         )
@@ -216,45 +224,54 @@ class Inputs:
         """m_ij / Σ_j m_ij; 0 where the sum is 0."""
         return scaled(self.edges, 1 / np.where(self.degree > 0, self.degree, np.inf), both=False)
 
-    def matrix(self, op: str) -> sp.csr_array | None:
-        """What operation `op` multiplies by; for attention, the pattern that its shares fill."""
-        match op:
-            case "GCNConv":
+    def normalised(self, norm: str) -> sp.csr_array:
+        """S of a norm; for attention, the pattern that its shares fill."""
+        match norm:
+            case "gcn":
                 return self.gcn
-            case "ArmaConv":
+            case "arma":
                 return self.arma
-            case "SAGEConv":
+            case "mean":
                 return self.mean
-            case "GATConv":
+            case "attention":
                 return self.looped
-            case _ if op in STEPS:
-                return self.again[op]
-        return None
+        raise GassipError(
+            f"numpy has no matrix for the norm {norm!r}; write it in deploy/numpy_layers.py"
+        )
+
+    def matrix(self, op: str) -> sp.csr_array | None:
+        """a S of operation `op`; None where it reads no edges."""
+        operation = OPERATIONS[op]
+        if operation.norm is None:
+            return None
+        matrix = self.normalised(operation.norm)
+        if operation.scale == 1:
+            return matrix
+        if op not in self._scaled:
+            parts = (np.float32(operation.scale) * matrix.data, matrix.indices, matrix.indptr)
+            self._scaled[op] = sp.csr_array(parts, shape=matrix.shape)
+        return self._scaled[op]
 
     @cached_property
-    def again(self) -> dict[str, sp.csr_array]:
-        """a times the matrix of GCNConv, by operation."""
-        gcn = self.gcn
-        made = {
-            op: (np.float32(a) * gcn.data, gcn.indices, gcn.indptr)
-            for op, (_, a, _, _) in STEPS.items()
-        }
-        return {op: sp.csr_array(parts, shape=gcn.shape) for op, parts in made.items()}
+    def _scaled(self) -> dict[str, sp.csr_array]:
+        """a S by operation, made once."""
+        return {}
 
     @cached_property
-    def arma_and_own(self) -> sp.csr_array:
-        return interleaved(self.arma)
-
-    @cached_property
-    def mean_and_own(self) -> sp.csr_array:
-        return interleaved(self.mean)
+    def _interleaved(self) -> dict[str, sp.csr_array]:
+        """`interleaved` of S by norm, made once."""
+        return {}
 
     def whole(self, layer: Layer) -> "Step":
         """The step from all nodes to all nodes."""
-        if len(layer.weights) == 1 or layer.bias.size > NARROW:
+        operation = layer.operation
+        one_product = operation.commutes and not operation.iterates
+        if not one_product or operation.matrices == 1 or layer.bias.size > NARROW:
             return Step(self.matrix(layer.op), slice(None))
-        matrix = self.arma_and_own if layer.op == "ArmaConv" else self.mean_and_own
-        return Step(matrix, slice(None), interleaved=True)
+        assert operation.norm is not None
+        if operation.norm not in self._interleaved:
+            self._interleaved[operation.norm] = interleaved(self.normalised(operation.norm))
+        return Step(self._interleaved[operation.norm], slice(None), interleaved=True)
 
     @cached_property
     def near(self) -> tuple["Inputs", Array]:
@@ -304,8 +321,11 @@ def field(inputs: Inputs, ops: Sequence[str], nodes: Array) -> tuple[Array, list
         if matrix is None:
             steps.append(Step(None, slice(None)))
             continue
-        far = op in STEPS
-        local, senders = _reach(matrix, nodes, STEPS[op][0]) if far else _received(matrix, nodes)
+        operation = OPERATIONS[op]
+        if operation.iterates:
+            local, senders = _reach(matrix, nodes, operation.steps)
+        else:
+            local, senders = _received(matrix, nodes)
         steps.append(Step(local, np.searchsorted(senders, nodes)))
         nodes = senders
     return nodes, steps[::-1]
@@ -392,33 +412,31 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
         products = sums.product(h, layer.side_by_side)
         sums.accumulate(out, matrix, products.reshape(-1, layer.bias.size))
         return out
-    if len(layer.weights) == 2:
+    operation, weight = layer.operation, layer.weights[0]
+    if operation.matrices == 2:
         sums.accumulate(out, mine, layer.weights[1])
+    narrow_first = weight.shape[0] < weight.shape[1] and not sp.issparse(h)
     if matrix is None:
-        sums.accumulate(out, h, layer.weights[0])
-    elif layer.attention is not None:
-        attend(out, layer, sums.product(h, layer.weights[0]), step, sums)
-    elif (
-        layer.op in STEPS
-        and layer.weights[0].shape[0] < layer.weights[0].shape[1]
-        and not sp.issparse(h)
-    ):
-        sums.accumulate(out, passed_on(layer.op, h, matrix, sums)[own], layer.weights[0])
-    elif layer.op in STEPS:
-        out += passed_on(layer.op, sums.product(h, layer.weights[0]), matrix, sums)[own]
-    elif layer.weights[0].shape[0] < layer.weights[0].shape[1] and not sp.issparse(h):
-        sums.accumulate(out, sums.product(matrix, h), layer.weights[0])
+        sums.accumulate(out, h, weight)
+    elif operation.attention:
+        attend(out, layer, sums.product(h, weight), step, sums)
+    elif operation.iterates and narrow_first:
+        sums.accumulate(out, passed_on(operation, h, matrix, sums)[own], weight)
+    elif operation.iterates:
+        out += passed_on(operation, sums.product(h, weight), matrix, sums)[own]
+    elif narrow_first:
+        sums.accumulate(out, sums.product(matrix, h), weight)
     else:
-        sums.accumulate(out, matrix, sums.product(h, layer.weights[0]))
+        sums.accumulate(out, matrix, sums.product(h, weight))
     return out
 
 
-def passed_on(op: str, products: Array, matrix: sp.csr_array, sums: Sums) -> Array:
-    """Z_K of Z_0 = s P, Z_{k+1} = a Â Z_k + b P; the matrix is a Â."""
-    steps, _, b, s = STEPS[op]
+def passed_on(operation: Operation, products: Array, matrix: sp.csr_array, sums: Sums) -> Array:
+    """Z_K of Z_0 = s P, Z_{k+1} = a S Z_k + b P; the matrix is a S."""
+    b, s = operation.back, operation.start
     back = np.multiply(products, np.float32(b), out=sums.room("back", *products.shape))
     z = back if s == b else products if s == 1 else products * np.float32(s)
-    for k in range(steps):
+    for k in range(operation.steps):
         following = sums.room(f"z{k % 2}", *products.shape)
         following[:] = back
         sums.accumulate(following, matrix, z)
@@ -434,9 +452,8 @@ def opinion(inputs: Inputs, classes: int) -> Array:
     y = np.zeros((labels.size, classes), dtype=np.float32)
     y[known, labels[known]] = 1
     common = (y.sum(0) + 1) / (known.size + classes)
-    return np.log(
-        passed_on(SPREAD, y, matrix, PLAIN) + np.float32(FAINT) * common.astype(np.float32)
-    )
+    arrived = passed_on(OPERATIONS[SPREAD], y, matrix, PLAIN)
+    return np.log(arrived + np.float32(PRIOR_WEIGHT) * common.astype(np.float32))
 
 
 def attend(out: Array, layer: Layer, products: Array, step: Step, sums: Sums) -> None:

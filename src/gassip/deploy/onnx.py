@@ -2,15 +2,15 @@
 
     fixed     the graph's edges are part of the file, x [N, D] is the input. Receivers are grouped
               by their number of
-              senders (grouped.py): Gather [n, k, F], weights [n, 1, k], MatMul. No scatter.
+              senders (degree_buckets.py): Gather [n, k, F], weights [n, 1, k], MatMul. No scatter.
     dynamic   x [N, D], edge_index [2, E] and edge_weight [E] are inputs of any size; sums, maxima
               by ScatterElements.
               Where labels count beside the net, they are an input too: labels [N], -1 where
               unknown.
 
 onnxruntime's ScatterND with addition races between threads on a CPU, and that is what exporters
-make of an index_add; neither way uses it. Operations are those of ops.py; GAT's shares under a mask
-are softmax(logit + log m).
+make of an index_add; neither way uses it. Operations are those of operations.py; the shares of
+attention under a mask are softmax(logit + log m).
 
 Shapes: N nodes, D features, E edges, F width, n receivers of one group, k senders of each.
 """
@@ -24,7 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 from gassip.deploy.degree_buckets import ABSENT, groups, logs
 from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Inputs, Layer
 from gassip.deploy.runtime import Model
-from gassip.runs.format import FAINT, SPREAD, STEPS
+from gassip.errors import GassipError
+from gassip.operations import OPERATIONS, PRIOR_WEIGHT, SPREAD, Operation
 
 OPSET = 18  # the first with ScatterElements(max)
 
@@ -61,9 +62,8 @@ class Builder:
 def fixed(model: Model, inputs: Inputs) -> onnx.ModelProto:
     """The net on one graph, whose features are the input."""
     build, nodes = Builder(), inputs.edges.shape[0]
-    grouped = {
-        op: Grouped(build, op, inputs) for op in {layer.op for layer in model.layers} - {"Linear"}
-    }
+    senders = {layer.op for layer in model.layers if layer.operation.norm is not None}
+    grouped = {op: Grouped(build, op, inputs) for op in senders}
     h = _start(build, model)
     for at, layer in enumerate(model.layers):
         h = _between(build, layer, h) if at else h
@@ -141,7 +141,7 @@ class Grouped:
         found = groups(matrix)
         self.build = build
         self.senders = [build.constant(senders) for _, senders, _ in found]
-        if op == "GATConv":
+        if OPERATIONS[op].attention:
             self.last_axis = build.axes(2)
             self.receivers = [build.constant(receivers) for receivers, _, _ in found]
             self.values = [build.constant(logs(own)) for _, _, own in found]
@@ -192,21 +192,21 @@ def _fixed_layer(build: Builder, layer: Layer, h: str, grouped: Grouped | None) 
         heads = _heads(build, layer, build.add("MatMul", h, weights[0]))
         out = _side_by_side(build, [grouped.attention(*head) for head in heads])
     elif layer.weights[0].shape[0] < layer.weights[0].shape[1]:
-        out = build.add("MatMul", _passed_on(build, layer.op, h, grouped.total), weights[0])
+        out = build.add("MatMul", _passed_on(build, layer.operation, h, grouped.total), weights[0])
     else:
-        out = _passed_on(build, layer.op, build.add("MatMul", h, weights[0]), grouped.total)
-    if len(weights) == 2:
+        out = _passed_on(build, layer.operation, build.add("MatMul", h, weights[0]), grouped.total)
+    if layer.operation.matrices == 2:
         out = build.add("Add", out, build.add("MatMul", h, weights[1]))
     return build.add("Add", out, build.constant(layer.bias))
 
 
-def _passed_on(build: Builder, op: str, h: str, total: Callable[[str], str]) -> str:
-    """A·h, or as many steps as the operation has; `total` multiplies by the operation's matrix."""
-    if op not in STEPS:
+def _passed_on(build: Builder, operation: Operation, h: str, total: Callable[[str], str]) -> str:
+    """Z_K of Z_0 = s h, Z_{k+1} = a S Z_k + b h; `total` multiplies by a S."""
+    if not operation.iterates:
         return total(h)
-    steps, _, back_share, start_share = STEPS[op]
-    back, z = (build.add("Mul", h, build.number(share)) for share in (back_share, start_share))
-    for _ in range(steps):
+    shares = (operation.back, operation.start)
+    back, z = (build.add("Mul", h, build.number(share)) for share in shares)
+    for _ in range(operation.steps):
         z = build.add("Add", back, total(z))
     return z
 
@@ -270,27 +270,16 @@ class Edges:
 
 def _dynamic_layer(build: Builder, layer: Layer, h: str, graph: Edges) -> str:
     products = [build.add("MatMul", h, build.constant(weight)) for weight in layer.weights]
-    match layer.op:
-        case "GCNConv":
-            out = _with_loops(build, graph, 1.0)(products[0])
-        case "ArmaConv":
-            root = build.add("Reciprocal", build.add("Sqrt", graph.divisor))
-            root = build.add(
-                "Where", graph.present, root, build.number(0)
-            )  # a node may send and not receive
-            out = _summed(build, graph, products[1], products[0], graph.scaled(root))
-        case "SAGEConv":
-            value = build.add("Div", graph.weight, graph.at(graph.receiver, graph.divisor))
-            out = _summed(build, graph, products[1], products[0], value)
-        case "GATConv":
-            heads = _heads(build, layer, products[0])
-            out = _side_by_side(
-                build, [_scattered_attention(build, graph, *head) for head in heads]
-            )
-        case op if op in STEPS:
-            out = _passed_on(build, op, products[0], _with_loops(build, graph, STEPS[op][1]))
-        case _:
-            out = products[0]
+    operation = layer.operation
+    if operation.norm is None:
+        out = products[0]
+    elif operation.attention:
+        heads = _heads(build, layer, products[0])
+        out = _side_by_side(build, [_scattered_attention(build, graph, *head) for head in heads])
+    else:
+        out = _passed_on(build, operation, products[0], _multiplier(build, graph, layer.op))
+    if operation.matrices == 2:
+        out = build.add("Add", out, products[1])
     return build.add("Add", out, build.constant(layer.bias))
 
 
@@ -301,17 +290,49 @@ def _said(build: Builder, model: Model, graph: Edges) -> str:
     y = build.add("Cast", truth, to=TensorProto.FLOAT)
     counts = build.add("Add", build.add("ReduceSum", y, build.axes(0), keepdims=1), build.number(1))
     common = build.add("Div", counts, build.add("ReduceSum", counts, build.axes(1), keepdims=1))
-    q = _passed_on(build, SPREAD, y, _with_loops(build, graph, STEPS[SPREAD][1]))
-    said = build.add("Log", build.add("Add", q, build.add("Mul", common, build.number(FAINT))))
+    q = _passed_on(build, OPERATIONS[SPREAD], y, _multiplier(build, graph, SPREAD))
+    said = build.add(
+        "Log", build.add("Add", q, build.add("Mul", common, build.number(PRIOR_WEIGHT)))
+    )
     return build.add("Mul", said, build.number(model.label_weight))
 
 
-def _with_loops(build: Builder, graph: Edges, scale: float) -> Callable[[str], str]:
-    """What multiplies by `scale` times the matrix of GCNConv."""
-    inverse = build.add("Reciprocal", build.add("Add", graph.degree, build.number(1)))
-    value = build.add("Mul", graph.scaled(build.add("Sqrt", inverse)), build.number(scale))
-    own = graph.column(build.add("Mul", inverse, build.number(scale)))
-    return lambda h: _summed(build, graph, build.add("Mul", h, own), h, value)
+def _multiplier(build: Builder, graph: Edges, op: str) -> Callable[[str], str]:
+    """What multiplies by a S of the operation."""
+    edge, loop = _normalised(build, graph, op)
+    if (scale := OPERATIONS[op].scale) != 1:
+        edge = build.add("Mul", edge, build.number(scale))
+        loop = build.add("Mul", loop, build.number(scale)) if loop else ""
+    diagonal = graph.column(loop) if loop else ""
+
+    def total(h: str) -> str:
+        if diagonal:
+            start = build.add("Mul", h, diagonal)
+        else:
+            start = build.add("Expand", build.number(0), build.add("Shape", h))
+        return _summed(build, graph, start, h, edge)
+
+    return total
+
+
+def _normalised(build: Builder, graph: Edges, op: str) -> tuple[str, str]:
+    """S of an operation: its edges [E], and its diagonal [N], "" where that is 0."""
+    match OPERATIONS[op].norm:
+        case "gcn":
+            inverse = build.add("Reciprocal", build.add("Add", graph.degree, build.number(1)))
+            return graph.scaled(build.add("Sqrt", inverse)), inverse
+        case "arma":
+            root = build.add("Reciprocal", build.add("Sqrt", graph.divisor))
+            # a node may send and not receive
+            root = build.add("Where", graph.present, root, build.number(0))
+            return graph.scaled(root), ""
+        case "mean":
+            at_receiver = graph.at(graph.receiver, graph.divisor)
+            return build.add("Div", graph.weight, at_receiver), ""
+    raise GassipError(
+        f"{op} cannot be exported as ONNX for any graph (norm {OPERATIONS[op].norm!r}); "
+        "leave --dynamic out to export it on the run's graph"
+    )
 
 
 def _summed(build: Builder, graph: Edges, start: str, products: str, value: str) -> str:
@@ -322,7 +343,7 @@ def _summed(build: Builder, graph: Edges, start: str, products: str, value: str)
 def _scattered_attention(
     build: Builder, graph: Edges, part: str, sender: str, receiver: str
 ) -> str:
-    """As ops.attention_shares: the mask multiplies after the exponential, so that 0 removes."""
+    """As in nn/propagate.py: the mask multiplies after the exponential, so that 0 removes."""
     ends = build.add("Add", graph.at(graph.sender, sender), graph.at(graph.receiver, receiver))
     logit = build.add("LeakyRelu", ends, alpha=NEGATIVE_SLOPE)  # [E, 1]
     own = build.add("LeakyRelu", build.add("Add", sender, receiver), alpha=NEGATIVE_SLOPE)  # [N, 1]

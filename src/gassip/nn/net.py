@@ -18,9 +18,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.errors import GassipError
-from gassip.graph.csr import Csr, product, transform
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
+from gassip.nn.dropout import drop, kept_like
+from gassip.nn.kernels import product, transform
+from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.operations import OPERATIONS
 
 LASTING, TRAINING = (
     8,
@@ -79,6 +82,11 @@ class Layer(nn.Module):
         )
         self.reset(gain=1.0)
 
+    @property
+    def heads(self) -> int:
+        """Attention heads, 1 without attention."""
+        return 1 if self.attention is None else self.attention.shape[1]
+
     @torch.no_grad()
     def reset(self, gain: float) -> None:
         """Glorot's uniform start for each matrix, times `gain`."""
@@ -99,7 +107,8 @@ class Layer(nn.Module):
 
     def propagate(self, k: int, products: Sequence[Tensor], graph: MaskedGraph) -> Tensor:
         """Operation k on its own products, one [N, F] for each of its matrices -> [N, F]."""
-        return OPERATIONS[self.ops[k]].propagate(graph, products, self.attention) + self.bias[k]
+        operation = OPERATIONS[self.ops[k]]
+        return propagate(operation, graph, products, self.attention) + self.bias[k]
 
     def apart(self, products: Tensor) -> tuple[Tensor, ...]:
         """Products side by side -> one [N, F] each; in one split, whose gradient is one
@@ -268,7 +277,7 @@ class Net(Model):
                 continue
             products = transform(h, self.weight(l))
             if self.drops and (rate := OPERATIONS[layer.ops[0]].node_dropout):
-                products = products * _kept(products[:, :1], rate)
+                products = products * kept_like(products[:, :1], rate)
             h = layer.propagate(0, layer.apart(products), graph)
         assert isinstance(h, Tensor)
         return h if self.label_logits is None else h + self.label_logits
@@ -335,49 +344,6 @@ class Net(Model):
         total = sum(p.numel() for p in self.parameters())
         pruned = sum(k.numel() - int(k.sum()) for k in keeps if k is not None)
         return total - pruned, total
-
-
-def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
-    """Dropout; of a sparse matrix only the stored values, which is the same (a zero stays zero).
-
-    By hand: eight 8-bit comparisons per 64-bit random number take a tenth of the time of
-    `F.dropout` on a CPU.
-    """
-    if p == 0.0:
-        return x
-    if isinstance(x, Csr):
-        assert x.value is not None
-        return x.with_value(x.value * _kept(x.value, p))
-    return x * _kept(x, p)
-
-
-def _kept(like: Tensor, p: float) -> Tensor:
-    """1 / (1 - p) with probability 1 - p, else 0, of the shape of `like`."""
-    bits = torch.empty(words(like.numel()), dtype=torch.int64, device=like.device).random_(
-        -(2**63), None
-    )
-    return kept(bits.view(torch.int8)[: like.numel()].view(like.shape), p, like.dtype)
-
-
-def words(count: int) -> int:
-    """How many 64-bit random numbers the dropout of `count` values takes."""
-    return (count + 7) // 8
-
-
-def kept(bits: Tensor, p: float, dtype: torch.dtype) -> Tensor:
-    """Random 8-bit numbers -> 1 / (1 - p) with probability 1 - p, else 0; p is rounded to 1 /
-    256."""
-    least, scale = passing(p)
-    # straight into numbers: torch's way to bool and back takes ten times as long
-    passed = torch.ge(bits, least, out=torch.empty(bits.shape, dtype=dtype, device=bits.device))
-    return passed.mul_(scale)
-
-
-def passing(p: float) -> tuple[int, float]:
-    """The least 8-bit number that `kept` lets pass, and what it multiplies by: 1 / (1 - p) of the
-    rounded p."""
-    steps = min(round(p * 256), 255)
-    return steps - 128, 256 / (256 - steps)
 
 
 def net_for(

@@ -1,39 +1,26 @@
-"""The candidate operations, exact under an edge mask: weight 0 equals edge absent, weight 1 equals
-PyG's layer.
+"""The propagation of operations.py in torch, exact under an edge mask: weight 0 equals edge absent,
+weight 1 equals PyG's layer.
 
-With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i:
+    y = Z_K + P_2,   Z_0 = s P_1,   Z_{k+1} = a S Z_k + b P_1
 
-    GCNConv    y_i = Σ_j m_ij P_j / √(d_i d_j) + P_i / d_i          d_i = 1 + Σ_j m_ij
-    ArmaConv   y_i = Σ_j m_ij P1_j / √(d_i d_j) + P2_i              d_i = Σ_j m_ij   (one stack, one
-               step)
-    SAGEConv   y_i = Σ_j m_ij P1_j / Σ_j m_ij + P2_i
-    GATConv    y_i = Σ_{j ∈ N_i ∪ i} a_ij P_j,   a_ij ∝ m_ij exp LeakyReLU(s·P_j + t·P_i),   m_ii =
-               1
-    Linear     y_i = P_i
-    APPNP10, APPNP5   Z_0 = P,   Z_{k+1} = (1 − t) Â Z_k + t P,   y = Z_K      Â of GCNConv; K, t =
-                      10, .1 and 5, .3
-    Hops4, Hops2      y = (P + Â P + ... + Â^K P) / (K + 1);   in training half of the rows of P are
-                      dropped
-
-and a bias each. The first five are the paper's; the others are for the preset `best`: personalised
-PageRank at a long and a short reach (Gasteiger et al., ICLR 2019), means over hops (GRAND: Feng et
-al., NeurIPS 2020). PyG's own GATConv and SAGEConv cannot take the mask: a weight of 0 leaves the
-edge in the softmax and in the mean. ARMA's inner ReLU is the network's own, one line later.
+with S one of `MaskedGraph.normalised`, or the shares of attention. PyG's GATConv and SAGEConv
+cannot take the mask: a weight of 0 leaves the edge in the softmax and in the mean.
 
 Shapes: N nodes, E directed edges, F width of the output, H heads.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.graph.csr import Csr, iterate, multiply, segment_sum
+from gassip.errors import GassipError
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.runs.format import STEPS
+from gassip.nn.kernels import iterate, multiply, segment_sum
+from gassip.operations import OPERATIONS, Operation
 
 NEGATIVE_SLOPE = 0.2
 
@@ -47,6 +34,7 @@ class MaskedGraph:
         self.edge_weight = edge_weight  # [E]
         self.lasting = lasting  # the same features will come again and again
         self._smoothed: dict[str, tuple[Tensor, int, Tensor]] = {}
+        self._matrices: dict[str, tuple[Csr, Tensor]] = {}
 
     @staticmethod
     def of(
@@ -65,12 +53,36 @@ class MaskedGraph:
         """S X of an operation whose output is S X W_1 (+ X W_2), [N, D]; kept where the same X is
         to come again."""
         if not (again and self.lasting) or x.is_inference() or torch.is_inference_mode_enabled():
-            return OPERATIONS[op].propagate(self, (x, x.new_zeros(())), None)
+            return passed_on(OPERATIONS[op], self, x)
         last = self._smoothed.get(op)
         if last is None or last[0] is not x or last[1] != x._version:
-            last = (x, x._version, OPERATIONS[op].propagate(self, (x, x.new_zeros(())), None))
+            last = (x, x._version, passed_on(OPERATIONS[op], self, x))
             self._smoothed[op] = last
         return last[2]
+
+    def normalised(self, norm: str) -> tuple[Tensor, Tensor | None]:
+        """S of a norm that no weight has a part in: its edges [E], and its diagonal [N, 1], None
+        where that is 0."""
+        match norm:
+            case "gcn":
+                return self.gcn
+            case "arma":
+                return self.arma, None
+            case "mean":
+                return self.mean, None
+        raise GassipError(f"torch has no matrix for the norm {norm!r}; write it in nn/propagate.py")
+
+    def matrix(self, norm: str) -> tuple[Csr, Tensor]:
+        """The same S as one pattern and its values, diagonal and all; kept."""
+        if norm not in self._matrices:
+            edge, loop = self.normalised(norm)
+            self._matrices[norm] = (self.adjacency, edge)
+            if loop is not None:
+                pattern, entry, diagonal = self.adjacency.looped
+                value = edge.new_empty(edge.numel() + loop.numel())
+                value[entry], value[diagonal] = edge, loop.squeeze(1)
+                self._matrices[norm] = (pattern, value)
+        return self._matrices[norm]
 
     @cached_property
     def degree(self) -> Tensor:
@@ -86,15 +98,6 @@ class MaskedGraph:
         ).unsqueeze(1)
 
     @cached_property
-    def looped(self) -> Tensor:
-        """Â of GCNConv, diagonal and all, on the pattern `adjacency.looped`, [E + N]."""
-        edge, self_loop = self.gcn
-        _, entry, loop = self.adjacency.looped
-        value = torch.empty(edge.numel() + self_loop.numel(), dtype=edge.dtype, device=edge.device)
-        value[entry], value[loop] = edge, self_loop.squeeze(1)
-        return value
-
-    @cached_property
     def arma(self) -> Tensor:
         """m_ij / √(d_i d_j) [E], with d not counting the node itself; 0 where d is 0."""
         present = self.degree > 0
@@ -108,29 +111,57 @@ class MaskedGraph:
         return self.edge_weight / self.at_receiver(total)
 
 
-def gcn(graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None) -> Tensor:
-    edge, self_loop = graph.gcn
-    return multiply(graph.adjacency, products[0], edge) + self_loop * products[0]
+def propagate(
+    operation: Operation,
+    graph: MaskedGraph,
+    products: Sequence[Tensor],
+    attention: Tensor | None = None,
+) -> Tensor:
+    """Z_K + P_2 of the products X W, [N, F]."""
+    if operation.norm is None:
+        return products[0]
+    if operation.attention:
+        assert attention is not None
+        out = attend(graph, products[0], attention)
+    else:
+        out = passed_on(operation, graph, products[0])
+    return out + products[1] if operation.matrices == 2 else out
 
 
-def arma(graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None) -> Tensor:
-    return multiply(graph.adjacency, products[0], graph.arma) + products[1]
+def passed_on(operation: Operation, graph: MaskedGraph, p: Tensor) -> Tensor:
+    """Z_K of Z_0 = s P, Z_{k+1} = a S Z_k + b P, for an S that no weight has a part in."""
+    assert operation.norm is not None
+    if not operation.iterates:
+        return received(graph, operation.norm, p)
+    if not graph.edge_weight.requires_grad:
+        pattern, value = graph.matrix(operation.norm)
+        return iterate(
+            pattern,
+            operation.scale * value,
+            p,
+            steps=operation.steps,
+            back=operation.back,
+            start=operation.start,
+        )
+    back, z = operation.back * p, operation.start * p
+    for _ in range(operation.steps):
+        z = torch.add(back, received(graph, operation.norm, z), alpha=operation.scale)
+    return z
 
 
-def sage(graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None) -> Tensor:
-    return multiply(graph.adjacency, products[0], graph.mean) + products[1]
+def received(graph: MaskedGraph, norm: str, h: Tensor) -> Tensor:
+    """S H, [N, F]."""
+    edge, loop = graph.normalised(norm)
+    sent = multiply(graph.adjacency, h, edge)
+    return sent if loop is None else sent + loop * h
 
 
-def linear(graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None) -> Tensor:
-    return products[0]
-
-
-def gat(graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None) -> Tensor:
-    assert attention is not None  # [2, H, F / H]: s (sender) and t (receiver)
+def attend(graph: MaskedGraph, p: Tensor, attention: Tensor) -> Tensor:
+    """Σ_j a_ij P_j, [N, F]; attention [2, H, F / H] holds s (sender) and t (receiver) by head."""
     heads, width = attention.shape[1:]
     outputs = []
     for head in range(heads):
-        part = products[0][:, head * width : (head + 1) * width]
+        part = p[:, head * width : (head + 1) * width]
         share, self_share = attention_shares(
             graph, part @ attention[0, head], part @ attention[1, head]
         )
@@ -152,48 +183,3 @@ def attention_shares(graph: MaskedGraph, sender: Tensor, receiver: Tensor) -> tu
     self_grown = torch.exp(self_logit - top)
     total = segment_sum(graph.adjacency, grown) + self_grown
     return grown / graph.at_receiver(total), self_grown / total
-
-
-def passed_on(
-    graph: MaskedGraph, products: Sequence[Tensor], attention: Tensor | None, *, op: str
-) -> Tensor:
-    """Z_K of Z_0 = s P, Z_{k+1} = a Â Z_k + b P."""
-    steps, a, b, s = STEPS[op]
-    if not graph.edge_weight.requires_grad:
-        pattern, *_ = graph.adjacency.looped
-        return iterate(pattern, a * graph.looped, products[0], steps=steps, back=b, start=s)
-    back, z = b * products[0], s * products[0]
-    for _ in range(steps):
-        z = torch.add(back, gcn(graph, (z,), None), alpha=a)
-    return z
-
-
-@dataclass(frozen=True)
-class Operation:
-    """How many products X W it needs, and what it does with them."""
-
-    matrices: int
-    propagate: Callable[[MaskedGraph, Sequence[Tensor], Tensor | None], Tensor]
-    attention: bool = False
-    commutes: bool = False  # S (X W) = (S X) W, with an S that no weight has a part in
-    steps: int = 1
-    node_dropout: float = 0.0  # share of the rows of P that a net with dropout drops besides
-
-
-OPERATIONS = {
-    "GCNConv": Operation(1, gcn, commutes=True),
-    "GATConv": Operation(1, gat, attention=True),
-    "SAGEConv": Operation(2, sage, commutes=True),
-    "ArmaConv": Operation(2, arma, commutes=True),
-    "Linear": Operation(1, linear),
-}
-OPERATIONS |= {
-    op: Operation(
-        1,
-        partial(passed_on, op=op),
-        commutes=True,
-        steps=STEPS[op][0],
-        node_dropout=0.5 if op.startswith("Hops") else 0.0,
-    )
-    for op in STEPS
-}

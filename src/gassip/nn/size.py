@@ -4,20 +4,16 @@
 
 h_l is dense but for a sparse X, of which only the stored values in columns that the net reads
 count; B_l is the number of columns of the layer's weight matrix, every weight counted, removed or
-not. Propagation costs
+not. `Operation.macs` of operations.py is the cost of propagation:
 
-    GCN          (E + N)·F
-    ARMA, SAGE   E·F
-    PageRank     K (E + 2 N)·F for K steps
-    GAT          (E + N)·F + 2 N·F + 6 (E + N)·H: the sum, two logits of a node, and for each edge
-                 and head, anew with
-                 every inference, the sum of two logits, the slope, the exponential, the mask, the
-                 total and the share
-    Linear       nothing
+    gcn          (E + N)·F
+    arma, mean   E·F
+    attention    (E + N)·F + 2 N·F + 6 (E + N)·H
+    K steps      K times that of the norm, and K N·F
+    none         0
 
-and, where training labels count beside the net, PageRank of theirs.
-
-Normalising edges for the others, ReLU and biases are not counted.
+and, where training labels count beside the net, that of passing them on. Normalising edges, but for
+attention, ReLU and biases are not counted.
 
 Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix,
 H heads.
@@ -32,10 +28,7 @@ from safetensors.torch import save as to_bytes
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Model, Net
-from gassip.nn.propagate import OPERATIONS
-from gassip.runs.format import SPREAD
-
-PER_SHARE = 6  # steps from two logits to a share of attention
+from gassip.operations import OPERATIONS, SPREAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,28 +72,17 @@ def packed(net: Model) -> bytes:
 def count_macs(net: Net, graph: Graph) -> int:
     """Multiply-adds of one full-graph inference, as the module's formula counts them."""
     nodes, edges = graph.num_nodes, graph.num_edges
-    per_width = {
-        "GCNConv": edges + nodes,
-        "ArmaConv": edges,
-        "SAGEConv": edges,
-        "GATConv": edges + 3 * nodes,
-    }
-    per_width |= {
-        name: op.steps * (edges + 2 * nodes) for name, op in OPERATIONS.items() if op.steps > 1
-    }
     total = _read(net, graph) * net.layers[0].weight.shape[1]
-    for l, layer in enumerate(net.layers):
-        if l > 0:
-            total += (
-                layer.weight.shape[0]
-                * nodes
-                * (layer.weight.shape[1] + net.architecture.batch_norm)
-            )
-        total += per_width.get(layer.ops[0], 0) * layer.out_width
-        if layer.attention is not None:
-            total += PER_SHARE * layer.attention.shape[1] * (edges + nodes)
+    for layer in list(net.layers)[1:]:
+        rows, columns = layer.weight.shape
+        total += rows * nodes * (columns + net.architecture.batch_norm)
+    for layer in net.layers:
+        total += OPERATIONS[layer.ops[0]].macs(
+            edges=edges, nodes=nodes, width=layer.out_width, heads=layer.heads
+        )
     if net.label_weight:
-        total += per_width[SPREAD] * net.layers[-1].out_width
+        classes = net.layers[-1].out_width
+        total += OPERATIONS[SPREAD].macs(edges=edges, nodes=nodes, width=classes)
     return total
 
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.graph.csr import segment_sum
 from gassip.graph.graph import Graph
+from gassip.nn.kernels import segment_sum
 
 
 def pseudo_labels(logits: Tensor, y: Tensor, labelled: Tensor) -> Tensor:

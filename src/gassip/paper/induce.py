@@ -4,7 +4,7 @@ lines 9-11, and the end of Sec. 4.4)."""
 import torch
 from torch import Tensor
 
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.paper.masks import edge_keep, group_keep, weight_keep
 from gassip.paper.state import State, architecture_of
 from gassip.paper.supernet import Path, top_paths

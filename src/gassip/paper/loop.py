@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.graph.csr import transform
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
+from gassip.nn.kernels import transform
 from gassip.nn.propagate import MaskedGraph
 from gassip.paper import curriculum
 from gassip.paper.induce import kept_edges, kept_weights

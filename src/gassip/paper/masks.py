@@ -9,6 +9,8 @@ Gaps in the paper: PAPER.md, rows 2, 3, 4 and 13. Shapes: E directed edges, P sc
 import torch
 from torch import Tensor
 
+from gassip.nn.ranking import highest, highest_overall
+
 
 def weight_mask(weight_score: Tensor, form: str) -> Tensor:
     """M_W: `sigmoid` as printed, `double` for 2σ(S_W), which is 1 at a score of 0."""
@@ -21,10 +23,8 @@ def weight_keep(weight_scores: list[Tensor], rule: str, share: float) -> list[Te
     together."""
     if rule == "score":
         return [score > 0 for score in weight_scores]
-    flat = torch.cat([score.flatten() for score in weight_scores])
-    kept = highest(flat, round(share * flat.numel()))
-    parts = kept.split([score.numel() for score in weight_scores])
-    return [part.view_as(score) for part, score in zip(parts, weight_scores, strict=True)]
+    count = round(share * sum(score.numel() for score in weight_scores))
+    return highest_overall(weight_scores, count)
 
 
 def group_keep(weight_scores: list[Tensor], share: float) -> list[Tensor]:
@@ -57,10 +57,3 @@ def edge_keep(mask: Tensor, threshold: float, rule: str, share: float) -> Tensor
     if rule == "budget":
         return highest(mask, round(share * mask.numel()))
     return mask >= (threshold if rule == "paper" else 0.5)
-
-
-def highest(score: Tensor, count: int) -> Tensor:
-    """True for exactly the `count` highest scores; of equal ones the earlier."""
-    keep = torch.zeros(score.numel(), dtype=torch.bool, device=score.device)
-    keep[torch.sort(score, descending=True, stable=True).indices[:count]] = True
-    return keep

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.graph.csr import Csr, transform
-from gassip.nn.net import Architecture, Layer, Layers, drop
+from gassip.graph.csr import Csr
+from gassip.nn.dropout import drop
+from gassip.nn.kernels import transform
+from gassip.nn.net import Architecture, Layer, Layers
 from gassip.nn.propagate import MaskedGraph
 from gassip.paper.masks import weight_mask
 

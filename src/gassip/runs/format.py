@@ -24,23 +24,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from gassip.errors import GassipError
+from gassip.operations import OPERATIONS
 
 SCHEMAS = (1, 2, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
-MATRICES = {
-    "GCNConv": 1,
-    "GATConv": 1,
-    "SAGEConv": 2,
-    "ArmaConv": 2,
-    "Linear": 1,
-}  # of each operation, as ops.py
-# K, a, b, s of operations that take several steps: Z_0 = s P, Z_{k+1} = a Â Z_k + b P
-STEPS = {"APPNP10": (10, 0.9, 0.1, 1.0), "APPNP5": (5, 0.7, 0.3, 1.0)}
-STEPS |= {"Hops4": (4, 1.0, 1 / 5, 1 / 5), "Hops2": (2, 1.0, 1 / 3, 1 / 3)}
-SPREAD, FAINT = (
-    "APPNP5",
-    0.01,
-)  # how labels are passed on, and what counts where none arrive (labels.py)
-MATRICES |= dict.fromkeys(STEPS, 1)
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
 Tensors = dict[str, np.ndarray]
@@ -92,10 +78,9 @@ def read_meta(folder: Path) -> dict[str, Any]:
                 f"{path}: {name} is {str(meta.get(name))[:40]!r}; it must be a {kind.__name__}"
             )
     for op in meta["architecture"] or ["none"]:
-        if op not in list(MATRICES):
-            raise GassipError(
-                f"{path}: operation {op!r} is not supported; known are {', '.join(MATRICES)}"
-            )
+        if op not in list(OPERATIONS):
+            known = ", ".join(OPERATIONS)
+            raise GassipError(f"{path}: operation {op!r} is not supported; known are {known}")
     return meta
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from gassip.errors import GassipError
 from gassip.graph.graph import SPLITS
 from gassip.nn.net import Architecture, Net
-from gassip.nn.propagate import OPERATIONS
+from gassip.operations import OPERATIONS
 from gassip.runs.format import label_weight, read_file, read_meta, read_tensors, soft_edges
 from gassip.runs.history import read_history
 from gassip.settings import Settings

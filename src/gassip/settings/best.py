@@ -6,6 +6,7 @@ from typing import Literal
 
 from gassip.best.edge_ranking import RANKINGS
 from gassip.errors import GassipError
+from gassip.operations import NET_OPS
 from gassip.settings.fields import (
     NOT_NEGATIVE,
     POSITIVE,
@@ -15,7 +16,6 @@ from gassip.settings.fields import (
     Part,
     setting,
 )
-from gassip.settings.search import NET_OPS
 from gassip.settings.training import PruneRule
 
 RECIPES = ("strong", "medium", "norm", "given")

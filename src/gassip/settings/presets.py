@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.best.rules import Facts, derived
 from gassip.errors import GassipError
+from gassip.operations import MORE_OPS, NARROW_OPS
 from gassip.settings.best import Best
-from gassip.settings.search import MORE_OPS, NARROW_OPS
 from gassip.settings.settings import Settings
 
 if TYPE_CHECKING:  # the command line makes its flags from here without waiting for torch
@@ -33,7 +33,7 @@ BEST_SEARCH: dict[str, Any] = {
 
 def preset(name: str, graph: "Graph", overrides: Mapping[str, Any] | None = None) -> Settings:
     """The settings of a preset for this graph, with some replaced by flat name."""
-    from gassip.graph.facts import facts_of  # needs torch
+    from gassip.best.facts import facts_of  # needs torch
 
     check_preset(name)
     facts = facts_of(graph)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gassip.errors import GassipError
+from gassip.operations import ALL_OPS, MORE_OPS
 from gassip.settings.fields import (
     NOT_NEGATIVE,
     POSITIVE,
@@ -14,11 +15,6 @@ from gassip.settings.fields import (
     Part,
     setting,
 )
-
-ALL_OPS = ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
-MORE_OPS = (*ALL_OPS, "APPNP10", "APPNP5")  # the preset `best`
-NET_OPS = (*MORE_OPS, "Hops4", "Hops2")  # of a net alone, not of the supernet
-NARROW_OPS = ("GCNConv", "GATConv", "ArmaConv", "Linear")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ a sparse X is most of the memory, so its weights are visited once per epoch, cop
 gradient, step of Adam, what validation reads of them, what the next epoch reads of them. Autograd
 has the rest, all copies side by side.
 
-The five operations of the paper and batch norm are covered. A model that is not exactly a `Net` of
-these, or is on a GPU, is trained by single runs instead.
+Operations of one step and batch norm are covered. A model that is not exactly a `Net` of these, or
+is on a GPU, is trained by single runs instead.
 
 Shapes: R copies, N nodes, n nodes of a field, D features, F width of a layer, B columns of its
 weights, C classes.
@@ -32,11 +32,14 @@ from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
-from gassip.graph.csr import Csr, multiply, product, segment_sum
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
-from gassip.nn.net import Model, Net, kept, passing, words
+from gassip.nn.dropout import kept, passing, words
+from gassip.nn.kernels import multiply, product, segment_sum
+from gassip.nn.net import Model, Net
 from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
+from gassip.operations import OPERATIONS, Operation
 from gassip.train.losses import supervised, training_loss
 from gassip.train.plan import Plan, Solution
 from gassip.train.trainer import conclude, planned_net, retrain, seeded, solve
@@ -48,7 +51,6 @@ HEAP = (
     2**25 - 2**16
 )  # bytes: having freed a block of this size, glibc keeps what is freed later for the next epoch
 FIRST = "layers.0.weight"
-SUMS = ("GCNConv", "SAGEConv", "ArmaConv")  # operations that multiply each edge by a fixed number
 # width under which copies are propagated side by side, [n, R·F], and not one after the other
 NARROW = 32
 
@@ -135,12 +137,9 @@ def retrain_many(
 
 def batchable(model: Model, graph: Graph) -> bool:
     """Whether copies of this model can be trained together."""
-    known = {*SUMS, "GATConv", "Linear"}
-    return (
-        type(model) is Net
-        and graph.device.type == "cpu"
-        and {layer.ops[0] for layer in model.layers} <= known
-    )
+    if type(model) is not Net or graph.device.type != "cpu":
+        return False
+    return not any(OPERATIONS[layer.ops[0]].iterates for layer in model.layers)
 
 
 def copies_at_once(net: Net, graph: Graph) -> int:
@@ -307,7 +306,7 @@ class Sparse:
         return Sparse(rows=rows, columns=columns, entries=entries.numpy())
 
     def dropped(self, bits: Tensor, p: float) -> Entries:
-        """The entries that `space.kept` keeps under these random numbers, one per entry of X."""
+        """The entries that `dropout.kept` keeps under these random numbers, one per entry of X."""
         least, scale = passing(p)
         return self.rows.among((bits.numpy() >= least).take(self.entries), scale)
 
@@ -320,8 +319,8 @@ class Hop:
     nodes_in: int
     nodes_out: int
     pattern: Csr  # [out, in], with values where the operation fixes them
-    # [R·out, R·in], the same for every copy: block-diagonal; of GATConv its values are the edges'
-    # weights
+    # [R·out, R·in], the same for every copy: block-diagonal; under attention its values are the
+    # edges' weights
     many: Csr
 
     @cached_property
@@ -381,7 +380,7 @@ class Copies:
         nodes = torch.nonzero(targets).squeeze(1)
         y, sizes = self.graph.y[nodes], [nodes.numel()]
         for layer in reversed(list(self.net.layers)):
-            if self.net.norms or layer.ops[0] != "Linear":
+            if self.net.norms or OPERATIONS[layer.ops[0]].norm is not None:
                 nodes = _with_neighbours(nodes, self.graph, everything=bool(self.net.norms))
             sizes.append(nodes.numel())
         place = torch.full((self.graph.num_nodes,), -1)
@@ -397,7 +396,8 @@ class Copies:
     def _hop(self, op: str, nodes: Tensor, place: Tensor, before: int, after: int) -> Hop:
         """The edges into the first `after` nodes, and where the operation counts the node itself,
         that one last."""
-        if op == "Linear":
+        operation = OPERATIONS[op]
+        if operation.norm is None:
             none = Csr(
                 torch.zeros(after + 1, dtype=torch.int32),
                 nodes[:0].int(),
@@ -406,7 +406,7 @@ class Copies:
             )
             return Hop(nodes_in=before, nodes_out=after, pattern=none, many=none)
         rows, edges = _rows(self.graph.adjacency, nodes[:after])
-        value, self_value = _edge_values(op, self.masked)
+        value, self_value = _edge_values(operation, self.masked)
         row, col, value = rows.row, place[rows.col64], value[edges]
         if self_value is not None:
             own = torch.arange(after)
@@ -488,7 +488,8 @@ class Copies:
         that is less work."""
         layer = self.net.layers[l]
         width = layer.out_width
-        if layer.ops[0] not in SUMS or not hop.less_work_first(h.shape[2], width):
+        commutes = OPERATIONS[layer.ops[0]].commutes
+        if not commutes or not hop.less_work_first(h.shape[2], width):
             return self.propagate(l, hop, product(h, weight))
         out = product(propagate(hop, h), weight[:, :, :width])
         if weight.shape[2] > width:
@@ -499,17 +500,16 @@ class Copies:
         """The operation of layer l on the products of every copy, [R, nodes_in, B] -> [R,
         nodes_out, F]."""
         layer = self.net.layers[l]
-        op, width, bias = layer.ops[0], layer.out_width, self.weights[f"layers.{l}.bias"]
-        if op == "Linear":
+        operation, width = OPERATIONS[layer.ops[0]], layer.out_width
+        bias = self.weights[f"layers.{l}.bias"]
+        if operation.norm is None:
             return products[:, : hop.nodes_out] + bias
-        if op == "GATConv":
-            out = attend(hop, products, self.weights[f"layers.{l}.attention"])
+        if operation.attention:
+            out = attend(hop, products[:, :, :width], self.weights[f"layers.{l}.attention"])
         else:
             out = propagate(hop, products[:, :, :width])
-            if (
-                products.shape[2] > width
-            ):  # SAGEConv and ArmaConv: a second matrix for the node itself
-                out = out.add_(products[:, : hop.nodes_out, width:])
+        if operation.matrices == 2:  # the second is for the node itself
+            out = out.add_(products[:, : hop.nodes_out, width:])
         return out.add_(bias)
 
 
@@ -583,15 +583,16 @@ class DenseFirst:
 
 
 class SparseFirst:
-    """The first layer on a sparse X: Y_r = A X_r W_r + b_r of a GCN, of others Y_r = X_r W_r, dW_r
-    = X_rᵀ Aᵀ dY_r.
+    """The first layer on a sparse X: Y_r = A X_r W_r + b_r of one matrix and a fixed A, of others
+    Y_r = X_r W_r; dW_r = X_rᵀ Aᵀ dY_r.
 
     One visit to each copy does all that reads its W: what lies between stays in the cache.
     """
 
     def __init__(self, copies: Copies, train: Field, val: Field, adam: Adam) -> None:
         self.copies, self.train, self.val = copies, train, val
-        self.whole = copies.net.layers[0].ops[0] == "GCNConv"
+        operation = OPERATIONS[copies.net.layers[0].ops[0]]
+        self.whole = operation.commutes and operation.matrices == 1
         self.bias = copies.weights["layers.0.bias"]
         self.rest = [
             weight
@@ -669,15 +670,14 @@ def _stacked_keep(nets: Sequence[Net], l: int) -> Tensor | None:
     )
 
 
-def _edge_values(op: str, masked: MaskedGraph) -> tuple[Tensor, Tensor | None]:
+def _edge_values(operation: Operation, masked: MaskedGraph) -> tuple[Tensor, Tensor | None]:
     """What an operation multiplies each edge by, [E], and the node itself, [N], where that is one
-    more edge."""
-    if op == "GCNConv":
-        edge, own = masked.gcn
-        return edge, own.squeeze(1)
-    if op == "GATConv":
+    more edge; for attention, the edges' weights."""
+    assert operation.norm is not None
+    if operation.attention:
         return masked.edge_weight, torch.ones(masked.adjacency.shape[0])
-    return masked.mean if op == "SAGEConv" else masked.arma, None
+    edge, loop = masked.normalised(operation.norm)
+    return edge, None if loop is None else loop.squeeze(1)
 
 
 def _with_neighbours(nodes: Tensor, graph: Graph, *, everything: bool) -> Tensor:
@@ -746,7 +746,7 @@ def attend(hop: Hop, products: Tensor, attention: Tensor) -> Tensor:
 
 
 def _shares(hop: Hop, sender: Tensor, receiver: Tensor) -> Tensor:
-    """a_ij of every copy and edge, as `ops.attention_shares`, [R·nnz]."""
+    """a_ij of every copy and edge, as `attention_shares` of nn/propagate.py, [R·nnz]."""
     row, col, weight = hop.many.row, hop.many.col64, hop.many.value
     assert weight is not None
     logit = F.leaky_relu(

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gassip.errors import GassipError
 from gassip.nn.net import Model, Net
-from gassip.paper.masks import weight_keep
+from gassip.nn.ranking import highest_overall
 from gassip.settings.training import Recipe
 
 
@@ -94,7 +94,7 @@ class Pruning:
         for l, score in enumerate(scores):
             if (exist := model.weight_keep(l)) is not None:
                 score.masked_fill_(~exist, -1)
-        return weight_keep(scores, "budget", count / sum(score.numel() for score in scores))
+        return highest_overall(scores, count)
 
 
 def besides(parameters: Iterable[tuple[str, Tensor]]) -> int:

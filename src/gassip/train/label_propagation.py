@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.graph.graph import Graph
-from gassip.nn.propagate import OPERATIONS, MaskedGraph
-from gassip.runs.format import FAINT, SPREAD
+from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.operations import OPERATIONS, PRIOR_WEIGHT, SPREAD
 
 FOLDS = 10
 
@@ -32,7 +32,7 @@ def label_logits(labels: Tensor, classes: int, graph: MaskedGraph) -> Tensor:
     known = labels >= 0
     y = F.one_hot(labels.clamp_min(0), classes).float() * known.unsqueeze(1)
     prior = (y.sum(0) + 1) / (known.sum() + classes)
-    return (OPERATIONS[SPREAD].propagate(graph, (y,), None) + FAINT * prior).log()
+    return (propagate(OPERATIONS[SPREAD], graph, (y,)) + PRIOR_WEIGHT * prior).log()
 
 
 def out_of_fold_label_logits(labels: Tensor, classes: int, graph: MaskedGraph) -> Tensor:

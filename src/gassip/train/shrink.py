@@ -36,8 +36,8 @@ from torch.nn import functional as F
 
 from gassip.metrics import all_scores
 from gassip.nn.net import Architecture, Net
-from gassip.nn.propagate import OPERATIONS
 from gassip.nn.size import size_of
+from gassip.operations import OPERATIONS
 from gassip.train.plan import Plan, Solution
 from gassip.train.trainer import predict
 
@@ -123,7 +123,7 @@ def simplified(state: State, architecture: Architecture) -> Architecture:
     ops = list(architecture.ops)
     for l, op in enumerate(ops):
         width = state[f"layers.{l}.bias"].shape[1]
-        if op == "Linear" or bool(state[f"layers.{l}.weight"][:, :width].any()):
+        if OPERATIONS[op].norm is None or bool(state[f"layers.{l}.weight"][:, :width].any()):
             continue
         ops[l] = "Linear"
         state.pop(f"layers.{l}.attention", None)
@@ -131,7 +131,7 @@ def simplified(state: State, architecture: Architecture) -> Architecture:
             for name in {f"layers.{l}.weight", f"weight_keep_{l}"} & state.keys():
                 state[name] = state[name][:, width:].contiguous()
     heads = tuple(
-        h if op == "GATConv" else 1 for op, h in zip(ops, architecture.heads, strict=False)
+        h if OPERATIONS[op].attention else 1 for op, h in zip(ops, architecture.heads, strict=False)
     )
     return replace(architecture, ops=tuple(ops), heads=heads)
 
@@ -140,7 +140,7 @@ def fold_constants(state: State, architecture: Architecture, l: int) -> None:
     """Units of hidden layer l without input: their constant goes into the next layer's bias where
     that is exact."""
     weight, following = state[f"layers.{l}.weight"], state[f"layers.{l + 1}.weight"]
-    width, op = architecture.hidden[l], architecture.ops[l + 1]
+    width, operation = architecture.hidden[l], OPERATIONS[architecture.ops[l + 1]]
     constant = ~_by_unit(weight != 0, width).any(0)
     value = F.relu(state[f"layers.{l}.bias"][0])
     if architecture.batch_norm:
@@ -148,11 +148,10 @@ def fold_constants(state: State, architecture: Architecture, l: int) -> None:
         scale, shift = state[f"norms.{l}.weight"], state[f"norms.{l}.bias"]
         value = F.batch_norm(value.unsqueeze(0), mean, var, scale, shift, eps=1e-5)[0]
     out = state[f"layers.{l + 1}.bias"].shape[1]
-    propagated = (
-        0 if op == "Linear" else out
-    )  # columns whose constants are not constant after the operation
+    # columns whose constants are not constant after the operation
+    propagated = 0 if operation.norm is None else out
     exact = constant & ((value == 0) | ~(following[:, :propagated] != 0).any(1))
-    if op != "Linear" and OPERATIONS[op].matrices == 1:  # nothing of it stays where it is
+    if not operation.own_weights:  # nothing of it stays where it is
         exact = constant & (value == 0)
     else:
         state[f"layers.{l + 1}.bias"] += (exact * value) @ following[:, propagated:]
@@ -167,11 +166,10 @@ def alive_rows(state: State, architecture: Architecture) -> list[Tensor]:
     rows = [torch.ones(0)] * len(weights)
     for l in range(len(hidden), 0, -1):
         keep = weights[l].any(1)
-        if architecture.ops[l - 1] == "GATConv":
+        if OPERATIONS[architecture.ops[l - 1]].attention:
             heads = architecture.heads[l - 1]
-            attends = (state[f"layers.{l - 1}.attention"].flatten(1) != 0).any(0) & weights[
-                l - 1
-            ].any(0)
+            vectors = state[f"layers.{l - 1}.attention"].flatten(1)
+            attends = (vectors != 0).any(0) & weights[l - 1][:, : hidden[l - 1]].any(0)
             read = keep.view(heads, -1).any(1).repeat_interleave(hidden[l - 1] // heads)
             keep = keep | (attends & read)
         rows[l] = even(keep, heads_of(architecture, l - 1))
@@ -228,7 +226,7 @@ def narrowed_index(index: Tensor | None, features: Tensor) -> Tensor | None:
 
 def heads_of(architecture: Architecture, l: int) -> int:
     """Heads that hidden layer l has to keep equally wide."""
-    return architecture.heads[l] if architecture.ops[l] == "GATConv" else 1
+    return architecture.heads[l] if OPERATIONS[architecture.ops[l]].attention else 1
 
 
 def even(keep: Tensor, heads: int) -> Tensor:

@@ -29,6 +29,7 @@ from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import ends
 from gassip.nn.net import Model
+from gassip.train.context import RunContext
 from gassip.train.trainer import predict, seeded
 
 RATES = ("0.05", "0.1", "0.15", "0.2", "0.25")
@@ -168,7 +169,7 @@ def prbcd(
     with warnings.catch_warnings():  # PyG says at import that its attacks are experimental
         warnings.simplefilter("ignore")
         from torch_geometric.contrib.nn import PRBCDAttack
-    surrogate = Gcn().solve(graph, seed=seed).model
+    surrogate = Gcn().solve(graph, RunContext(seed)).model
     for parameter in surrogate.parameters():
         parameter.requires_grad_(False)
     labels = torch.where(graph.train_mask, graph.y, predict(surrogate, graph).argmax(1))

@@ -7,7 +7,8 @@ ranking over layers.
 Shapes: E directed edges, P undirected edges.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -15,14 +16,12 @@ from torch import Tensor, nn
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Architecture, Net
+from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.masks import highest
-from gassip.train.trainer import Found, sparser
+from gassip.nn.ranking import highest
+from gassip.train.plan import Plan
 
 NOISE = 1e-5  # as published for UGS
-
-Told = Callable[[dict[str, float]], None]
 
 
 class EdgeMaskedNet(Net):
@@ -56,28 +55,41 @@ class EdgeMaskedNet(Net):
         return super().run(x, MaskedGraph(graph.adjacency, weight))
 
 
-def setting(graph: Graph, found: Found | None, hidden: int) -> tuple[Graph, Architecture]:
-    """Where pruning starts: a GCN of two layers on the whole graph, or what a search has found."""
-    if found is None:
-        return graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(hidden,))
-    return sparser(graph, found), found.architecture
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What pruning starts from: a graph, the shape of a net and the weights that exist."""
 
+    graph: Graph
+    architecture: Architecture
+    feature_index: Tensor | None = None  # the columns of x that the net reads; None: all
+    weight_keep: list[Tensor] | None = None  # per layer; None: all weights exist
 
-def first_keep(net: Net, found: Found | None) -> list[Tensor]:
-    """The weights that exist before pruning, per layer."""
-    if found is not None:
-        return [keep.clone() for keep in found.weight_keep]
-    return [torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers]
+    @staticmethod
+    def gcn(graph: Graph, hidden: int) -> "Start":
+        """A GCN of two layers on the whole graph."""
+        return Start(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(hidden,)))
+
+    @staticmethod
+    def of(plan: Plan, graph: Graph) -> "Start":
+        """What a search has found."""
+        return Start(plan.on(graph), plan.architecture, plan.feature_index, plan.weight_keep)
+
+    def net(self, dropout: float) -> Net:
+        """A net of this shape with fresh weights, none of them removed."""
+        return net_for(self.graph, self.architecture, dropout, self.feature_index)
+
+    def keep(self, net: Net) -> list[Tensor]:
+        """The weights that exist before pruning, per layer of `net`."""
+        if self.weight_keep is not None:
+            return [keep.clone() for keep in self.weight_keep]
+        return [torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers]
 
 
 def take_over(net: Net, source: Net, keep: list[Tensor]) -> Net:
     """`net` with the weights of `source`, the pruned ones at 0."""
-    own = {
-        name: value
-        for name, value in source.state_dict().items()
-        if name.startswith(("layers.", "norms."))
-    }
-    net.load_state_dict(own, strict=False)
+    state = source.state_dict()
+    taken = {name: state[name] for name in state if name.startswith(("layers.", "norms."))}
+    net.load_state_dict(taken, strict=False)
     net.prune(keep)
     return net
 
@@ -114,17 +126,3 @@ def check_shares(shares: Mapping[str, float]) -> None:
     for name, value in shares.items():
         if not 0 <= value < 1:
             raise GassipError(f"{name} is {value}; it must be at least 0 and below 1")
-
-
-def counted(on_epoch: Told | None) -> Told | None:
-    """`on_epoch` with one running epoch number over several trainings."""
-    if on_epoch is None:
-        return None
-    done = 0
-
-    def tell(row: dict[str, float]) -> None:
-        nonlocal done
-        done += 1
-        on_epoch(row | {"epoch": done})
-
-    return tell

@@ -3,18 +3,19 @@
 h_l = o(dropout(ReLU(h_{l-1}))),   trained by Adam on the training nodes
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
-from gassip.train.trainer import Found, Solution, solve
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
+from gassip.train.trainer import solve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stack:
+class Stack(Baseline):
     """Settings of a hand-made net; a subclass names its operation."""
 
     op: ClassVar[str]
@@ -36,22 +37,14 @@ class Stack:
         shape = Architecture(ops=(op,) * self.layers, hidden=inner, batch_norm=self.batch_norm)
         return net_for(graph, shape, self.dropout)
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         return solve(
             graph,
             lambda: self.net(graph),
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            seed=seed,
-            metric=metric,
-            on_epoch=on_epoch,
+            seed=run.seed,
+            metric=run.metric,
+            on_epoch=run.on_event,
         )

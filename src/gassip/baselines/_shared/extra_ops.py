@@ -25,7 +25,8 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from gassip.graph.csr import Csr, multiply, transform
+from gassip.graph.csr import Csr
+from gassip.nn.kernels import multiply, transform
 from gassip.nn.net import Layer
 from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
 

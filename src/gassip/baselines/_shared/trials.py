@@ -16,11 +16,14 @@ import torch
 
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.nn.net import Architecture, net_for
+from gassip.nn.net import net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.loop import Row
-from gassip.settings import Gassip
-from gassip.train.trainer import Found, seeded, train, validate
+from gassip.paper.state import architecture_of
+from gassip.settings import Settings
+from gassip.settings.search import Search
+from gassip.settings.training import Recipe
+from gassip.train.plan import Plan, Row
+from gassip.train.trainer import seeded, train, validate
 
 
 @dataclass(frozen=True)
@@ -43,25 +46,14 @@ class Trial:
         }
 
 
-def all_paths(settings: Gassip) -> list[tuple[str, ...]]:
+def all_paths(settings: Search) -> list[tuple[str, ...]]:
     """The whole space, O^L architectures."""
     return list(product(settings.ops, repeat=settings.layers))
 
 
-def shaped(settings: Gassip, ops: tuple[str, ...]) -> Architecture:
-    """The operations with the sizes that the settings name."""
-    inner = settings.layers - 1
-    return Architecture(
-        ops=ops,
-        hidden=(settings.hidden,) * inner,
-        heads=(settings.heads,) * inner,
-        batch_norm=settings.batch_norm,
-    )
-
-
 def try_all(
     graph: Graph,
-    settings: Gassip,
+    settings: Settings,
     paths: Sequence[tuple[str, ...]],
     epochs: int,
     *,
@@ -79,30 +71,37 @@ def try_all(
 
 
 def try_one(
-    graph: Graph, settings: Gassip, ops: tuple[str, ...], epochs: int, *, seed: int, metric: Metric
+    graph: Graph,
+    settings: Settings,
+    ops: tuple[str, ...],
+    epochs: int,
+    *,
+    seed: int,
+    metric: Metric,
 ) -> Trial:
     """One architecture at its best epoch on validation."""
     began = time.perf_counter()
     with seeded(seed, graph.device):
-        net = net_for(graph, shaped(settings, ops), settings.retrain_dropout)
+        net = net_for(graph, architecture_of(settings.search, ops), settings.retraining.dropout)
         train(
             net,
             graph,
             epochs=epochs,
-            lr=settings.retrain_lr,
-            weight_decay=settings.retrain_weight_decay,
+            lr=settings.retraining.lr,
+            weight_decay=settings.retraining.weight_decay,
             metric=metric,
         )
     value, loss = validate(net, graph, MaskedGraph.of(graph), metric)
     return Trial(ops, value, loss, time.perf_counter() - began)
 
 
-def found_from(graph: Graph, settings: Gassip, trials: Sequence[Trial]) -> Found:
+def found_from(graph: Graph, settings: Settings, trials: Sequence[Trial]) -> Plan:
     """The best trial as a finding: every weight and every edge stays."""
-    architecture = shaped(settings, trials[0].ops)
+    architecture = architecture_of(settings.search, trials[0].ops)
     layers = net_for(graph, architecture).layers
-    return Found(
+    return Plan(
         settings=settings,
+        recipe=Recipe.of(settings.retraining, batch_norm=settings.search.batch_norm),
         architecture=architecture,
         weight_keep=[torch.ones_like(layer.weight, dtype=torch.bool) for layer in layers],
         edge_keep=torch.ones(graph.num_edges, dtype=torch.bool, device=graph.device),

@@ -7,21 +7,22 @@ inference.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
-from gassip.metrics import Metric
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
+from gassip.train.context import RunContext
 from gassip.train.losses import supervised
-from gassip.train.trainer import Found, Solution, solve
+from gassip.train.plan import Solution
+from gassip.train.trainer import solve
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
+class Trained(Baseline):
     """What every training needs; a subclass sets the published values."""
 
     epochs: int = 300
@@ -39,15 +40,7 @@ class Trained:
         """Edges [E] that the trained model uses; None where it uses them all."""
         return None
 
-    def solve(
-        self,
-        graph: Graph,
-        *,
-        seed: int,
-        metric: Metric = "accuracy",
-        found: Found | None = None,
-        on_epoch: Callable[[dict[str, float]], None] | None = None,
-    ) -> Solution:
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
         began = time.perf_counter()
         solution = solve(
             graph,
@@ -55,10 +48,10 @@ class Trained:
             epochs=self.epochs,
             lr=self.lr,
             weight_decay=self.weight_decay,
-            seed=seed,
-            metric=metric,
+            seed=run.seed,
+            metric=run.metric,
             loss=self.loss,
-            on_epoch=on_epoch,
+            on_epoch=run.on_event,
         )
         keep = self.used(solution.model, graph)
         if keep is None:

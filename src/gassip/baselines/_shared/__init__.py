@@ -1,0 +1,1 @@
+"""What several baselines use: base classes of settings, nets, pruning, sampling."""

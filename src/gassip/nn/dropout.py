@@ -1,0 +1,50 @@
+"""Dropout by 8-bit comparisons, of dense and of sparse values.
+
+    y = x k / (1 - p),   k = 1 with probability 1 - p, else 0,   p rounded to 1 / 256
+
+Eight comparisons per 64-bit random number take a tenth of the time of `F.dropout` on a CPU.
+"""
+
+import torch
+from torch import Tensor
+
+from gassip.graph.csr import Csr
+
+
+def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
+    """Dropout; of a sparse matrix only the stored values, which is the same (a zero stays zero)."""
+    if p == 0.0:
+        return x
+    if isinstance(x, Csr):
+        assert x.value is not None
+        return x.with_value(x.value * kept_like(x.value, p))
+    return x * kept_like(x, p)
+
+
+def kept_like(like: Tensor, p: float) -> Tensor:
+    """1 / (1 - p) with probability 1 - p, else 0, of the shape of `like`."""
+    bits = torch.empty(words(like.numel()), dtype=torch.int64, device=like.device).random_(
+        -(2**63), None
+    )
+    return kept(bits.view(torch.int8)[: like.numel()].view(like.shape), p, like.dtype)
+
+
+def words(count: int) -> int:
+    """How many 64-bit random numbers the dropout of `count` values takes."""
+    return (count + 7) // 8
+
+
+def kept(bits: Tensor, p: float, dtype: torch.dtype) -> Tensor:
+    """Random 8-bit numbers -> 1 / (1 - p) with probability 1 - p, else 0; p is rounded to 1 /
+    256."""
+    least, scale = passing(p)
+    # straight into numbers: torch's way to bool and back takes ten times as long
+    passed = torch.ge(bits, least, out=torch.empty(bits.shape, dtype=dtype, device=bits.device))
+    return passed.mul_(scale)
+
+
+def passing(p: float) -> tuple[int, float]:
+    """The least 8-bit number that `kept` lets pass, and what it multiplies by: 1 / (1 - p) of the
+    rounded p."""
+    steps = min(round(p * 256), 255)
+    return steps - 128, 256 / (256 - steps)

@@ -1,0 +1,146 @@
+"""The two sparse products everything runs on: A·H for propagation, X·W for bags of words.
+
+    Y = S(v) D         S [R, C] sparse with values v [nnz], D [C, F] dense
+    dD = S(v)ᵀ dY      dv_e = <dY_row(e), D_col(e)>
+
+`torch.nn.functional.embedding_bag` is torch's fastest sparse-times-dense on a CPU and runs on a GPU
+too, but its own backward is slow and `torch.sparse` materialises a dense gradient for the values,
+so the backward is written here: the same kernel on the transpose, and a sampled product for the
+values.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn import functional as F
+
+from gassip.graph.csr import Csr
+
+NARROW = 16  # columns under which `product` turns its matrices round
+
+
+def multiply(matrix: Csr, dense: Tensor, value: Tensor | None = None) -> Tensor:
+    """S(v) D, differentiable in `dense` and in `value` (the matrix's own values where None), [R,
+    F]."""
+    weights = matrix.value if value is None else value
+    if weights is None:
+        raise ValueError("this pattern has no values of its own; pass value=")
+    return _Multiply.apply(matrix, weights.to(dense.dtype), dense)
+
+
+def iterate(
+    matrix: Csr, value: Tensor, dense: Tensor, *, steps: int, back: float, start: float
+) -> Tensor:
+    """Z_K of Z_0 = start · D, Z_{k+1} = S(v) Z_k + back · D, differentiable in `dense`, [R, F]."""
+    return _Iterate.apply(matrix, value.to(dense.dtype), dense, steps, back, start)
+
+
+def transform(x: Tensor | Csr, weight: Tensor) -> Tensor:
+    """X W for dense or sparse X."""
+    return multiply(x, weight) if isinstance(x, Csr) else product(x, weight)
+
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """X W for dense X, [.., N, K] times [.., K, F]; a narrow W, such as that of an output layer,
+    has its own kernel."""
+    return _Narrow.apply(x, weight) if weight.shape[-1] < NARROW else x @ weight
+
+
+def segment_sum(pattern: Csr, value: Tensor) -> Tensor:
+    """The sum of `value` over each row's entries, [R]; rows without entries give 0."""
+    return value.new_zeros(pattern.shape[0]).index_add(0, pattern.row, value)
+
+
+def _bags(rowptr: Tensor, col: Tensor, value: Tensor, dense: Tensor) -> Tensor:
+    return F.embedding_bag(
+        col, dense, rowptr, mode="sum", per_sample_weights=value, include_last_offset=True
+    )
+
+
+class _Multiply(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, matrix: Csr, value: Tensor, dense: Tensor) -> Tensor:
+        ctx.save_for_backward(value, dense)
+        ctx.matrix = matrix  # type: ignore[attr-defined]
+        return _bags(
+            matrix.rowptr, matrix.col, value, dense.detach()
+        )  # detached: the kernel prepares no backward
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        value, dense = ctx.saved_tensors  # type: ignore[attr-defined]
+        matrix: Csr = ctx.matrix  # type: ignore[attr-defined]
+        _, needs_value, needs_dense = ctx.needs_input_grad  # type: ignore[attr-defined]
+        grad = grad.contiguous()
+        grad_value = matrix.sampled(grad, dense) if needs_value else None
+        grad_dense = None
+        if needs_dense:
+            rowptr, col, order = matrix.transpose
+            grad_dense = _bags(rowptr, col, value.index_select(0, order), grad)
+        return None, grad_value, grad_dense
+
+
+class _Iterate(torch.autograd.Function):
+    """Its gradient is the same iteration on the transpose: dD = Y_K of Y_0 = start · dZ, Y_{k+1} =
+    Sᵀ Y_k + back · dZ.
+
+    By hand: autograd would keep every Z_k, and take three passes over it where one does.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        matrix: Csr,
+        value: Tensor,
+        dense: Tensor,
+        steps: int,
+        back: float,
+        start: float,
+    ) -> Tensor:
+        ctx.save_for_backward(value)
+        ctx.rest = (matrix, steps, back, start)  # type: ignore[attr-defined]
+        return _iterated(
+            matrix.rowptr, matrix.col, value, dense.detach().contiguous(), steps, back, start
+        )
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, None, Tensor, None, None, None]:
+        (value,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        matrix, *rest = ctx.rest  # type: ignore[attr-defined]
+        rowptr, col, order = matrix.transpose
+        return (
+            None,
+            None,
+            _iterated(rowptr, col, value.index_select(0, order), grad.contiguous(), *rest),
+            None,
+            None,
+            None,
+        )
+
+
+def _iterated(
+    rowptr: Tensor, col: Tensor, value: Tensor, dense: Tensor, steps: int, back: float, start: float
+) -> Tensor:
+    z = dense if start == 1 else start * dense
+    for _ in range(steps):
+        z = _bags(rowptr, col, value, z).add_(dense, alpha=back)
+    return z
+
+
+class _Narrow(torch.autograd.Function):
+    """X W as (Wᵀ Xᵀ)ᵀ and dW as (dYᵀ X)ᵀ: on a CPU several times faster where W has few columns."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return (weight.mT @ x.mT).mT.contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors  # type: ignore[attr-defined]
+        needs_x, needs_weight = ctx.needs_input_grad  # type: ignore[attr-defined]
+        grad_x = grad @ weight.mT if needs_x else None
+        return grad_x, (grad.mT @ x).mT.contiguous() if needs_weight else None

@@ -1,0 +1,23 @@
+"""Which scores are the highest: of one tensor, and of all layers together.
+
+keep_i = 1 where fewer than `count` scores are higher than s_i (of equal ones the earlier is)
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def highest(score: Tensor, count: int) -> Tensor:
+    """True for exactly the `count` highest scores; of equal ones the earlier."""
+    keep = torch.zeros(score.numel(), dtype=torch.bool, device=score.device)
+    keep[torch.sort(score, descending=True, stable=True).indices[:count]] = True
+    return keep
+
+
+def highest_overall(scores: Sequence[Tensor], count: int) -> list[Tensor]:
+    """True for exactly the `count` highest over all tensors together, each in its own shape."""
+    kept = highest(torch.cat([score.flatten() for score in scores]), count)
+    parts = kept.split([score.numel() for score in scores])
+    return [part.view_as(score) for part, score in zip(parts, scores, strict=True)]

@@ -1,0 +1,40 @@
+"""What a method is given besides the graph: a seed, the metric of validation, and a listener."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from gassip.metrics import Metric
+
+Event = Mapping[str, float | str]  # the figures of one epoch or of one trial
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """All randomness of a run follows from `seed`, every choice from `metric` on validation nodes.
+
+    `on_event` hears of each epoch of a training, or of each step of a search that stands apart.
+    """
+
+    seed: int
+    metric: "Metric" = "accuracy"
+    on_event: Listener | None = None
+
+    def silent(self) -> Self:
+        """The same run without a listener, for a search inside `solve`."""
+        return replace(self, on_event=None)
+
+    def counted(self) -> Self:
+        """The same run with one running epoch number over several trainings."""
+        if self.on_event is None:
+            return self
+        listener, done = self.on_event, 0
+
+        def count(event: Event) -> None:
+            nonlocal done
+            done += 1
+            listener({**event, "epoch": done})
+
+        return replace(self, on_event=count)
