@@ -50,6 +50,10 @@ class Threshold(float):
         own.unit, own.reason = unit, reason
         return own
 
+    def __getnewargs__(self) -> tuple[float, str, str]:  # type: ignore[override]
+        """A copy is made from these: decisions hold thresholds."""
+        return float(self), self.unit, self.reason
+
 
 # Significance
 

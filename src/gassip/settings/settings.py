@@ -16,7 +16,7 @@ from typing import Any, Literal
 from gassip.errors import GassipError
 from gassip.settings.best import STAGES, Best
 from gassip.settings.fields import Part, checked, types_of
-from gassip.settings.old import DECIDED, renamed
+from gassip.settings.old import DECIDED, renamed, upgraded
 from gassip.settings.search import Search
 from gassip.settings.training import Retraining
 
@@ -163,4 +163,4 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise GassipError(f"cannot read settings from {path}: {error}") from None
     if not isinstance(found, dict):
         raise GassipError(f"{path} must hold a table of settings, not a {type(found).__name__}")
-    return renamed(found)
+    return upgraded(found, frozenset(name for name, own in FIELDS.items() if own.stage))
