@@ -318,6 +318,14 @@ METHODS: dict[str, Entry] = {
         OURS,
         "architecture, weight mask and edge mask searched together",
         "Xie et al., KDD 2024",
+        {"preset_name": "paper"},
+    ),
+    "gassip-literal": Entry(
+        "gassip:GassipMethod",
+        OURS,
+        "gassip by the formulas as printed",
+        "Xie et al., KDD 2024",
+        {"preset_name": "literal"},
     ),
     "gassip-best": Entry(
         "gassip:GassipMethod",
@@ -331,21 +339,21 @@ METHODS: dict[str, Entry] = {
         OURS,
         "gassip without the weight mask",
         "ablation in Xie et al., KDD 2024",
-        {"prune": False},
+        {"preset_name": "paper", "prune": False},
     ),
     "gassip-no-sparsify": Entry(
         "gassip:GassipMethod",
         OURS,
         "gassip without the edge mask",
         "ablation in Xie et al., KDD 2024",
-        {"sparsify": False},
+        {"preset_name": "paper", "sparsify": False},
     ),
     "gassip-no-curriculum": Entry(
         "gassip:GassipMethod",
         OURS,
         "gassip with all nodes weighing the same",
         "ablation in Xie et al., KDD 2024",
-        {"curriculum": False},
+        {"preset_name": "paper", "curriculum": False},
     ),
 }
 

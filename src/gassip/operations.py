@@ -143,3 +143,8 @@ NET_OPS = tuple(OPERATIONS)  # of a net alone
 NARROW_OPS = tuple(name for name in ALL_OPS if OPERATIONS[name].large)
 SPREAD = "APPNP5"  # how labels are passed on (train/label_propagation.py)
 PRIOR_WEIGHT = 0.01  # ε: weight of the class frequencies in these logits
+
+
+def gcn_weights(features: int, classes: int) -> int:
+    """Weights of a GCN with 64 hidden units, of which sizes are told as shares."""
+    return (features + 1) * 64 + (64 + 1) * classes

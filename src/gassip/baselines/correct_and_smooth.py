@@ -71,8 +71,8 @@ class CorrectAndSmooth(Stack):
         plain = super().solve(graph, run)
         choices = {f"scale {scale:g}": self.smoothed(plain, scale) for scale in self.scales}
         values = {
-            name: own.scores.get(run.metric, {}).get("val", -torch.inf)
-            for name, own in choices.items()
+            name: choice.scores.get(run.metric, {}).get("val", -torch.inf)
+            for name, choice in choices.items()
         }
         best = max(values, key=lambda name: values[name])
         details: dict[str, object] = {"correction": best, "val": values, "plain": plain.scores}

@@ -8,6 +8,7 @@ neither mask.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gassip.baselines.gassip import GassipMethod
 from gassip.settings import Settings
@@ -18,5 +19,7 @@ UNMASKED = Settings.of(prune=False, sparsify=False)
 @dataclass(frozen=True, kw_only=True)
 class Darts(GassipMethod):
     """The search without its two masks."""
+
+    version: ClassVar[int] = 1
 
     settings: Settings = UNMASKED

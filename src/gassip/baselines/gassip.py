@@ -10,6 +10,7 @@ KDD 2024. Its ablations are the same method with `prune`, `sparsify` or `curricu
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from gassip.baselines._shared.searched import Searched
 from gassip.best.pipeline import num_rows, search
@@ -22,6 +23,8 @@ from gassip.train.plan import Plan
 @dataclass(frozen=True, kw_only=True)
 class GassipMethod(Searched):
     """Algorithm 2 on these settings."""
+
+    version: ClassVar[int] = 2
 
     def num_steps(self, graph: Graph) -> int:
         return num_rows(self.settings)

@@ -101,7 +101,7 @@ def train_candidates(
     for architecture, fold in zip(architectures, folds, strict=True):
         seen = replace(graph, train_mask=graph.train_mask & ~fold)
         trained.append(
-            trials.train("finalist", architecture, capped_dropout(recipe, architecture), seen)
+            trials.train("candidate", architecture, capped_dropout(recipe, architecture), seen)
         )
     return Candidates(trained, folds)
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from gassip.best.rules import MCNEMAR_SIGMAS
-from gassip.best.significance import mcnemar
+from gassip.best.rules import SCORE_SIGMAS
+from gassip.best.significance import gain
 from gassip.best.trials import Trial
 from gassip.train.plan import Decision, Row
 
 T = TypeVar("T")
-MCNEMAR = "McNemar's test against what came first, in standard errors"
+SCORE = "gain in the validation score over what came first, in standard errors"
 LIKELIHOOD = "gain in validation log-likelihood, in standard errors"
 
 
@@ -37,16 +37,16 @@ def among(
     stage: str,
     trials: Mapping[str, Trial],
     taken: Trial,
-    sigmas: float = MCNEMAR_SIGMAS,
+    sigmas: float = SCORE_SIGMAS,
 ) -> Decision:
     """The decision between trials by name, the first of which stays unless beaten."""
     first = next(iter(trials.values()))
     rows: list[Row] = [
-        {"name": name, "score": trial.value, "statistic": mcnemar(trial.right, first.right)}
+        {"name": name, "score": trial.value, "statistic": gain(trial.validation, first.validation)}
         for name, trial in trials.items()
     ]
     name = next(name for name, trial in trials.items() if trial is taken)
-    return Decision(stage=stage, taken=name, tried=tuple(rows), statistic=MCNEMAR, threshold=sigmas)
+    return Decision(stage=stage, taken=name, tried=tuple(rows), statistic=SCORE, threshold=sigmas)
 
 
 def numbered(trials: Sequence[Trial]) -> dict[str, Trial]:

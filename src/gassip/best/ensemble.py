@@ -100,7 +100,7 @@ def knn_trial(
 ) -> Trial:
     """A GCN on the graph joined with its kNN graph: it errs elsewhere than the candidates."""
     architecture = replace(like, ops=(KNN_OPERATION,) * len(like.ops))
-    return trials.train("similar nodes", architecture, recipe, joined(graph, count))
+    return trials.train("kNN teacher", architecture, recipe, joined(graph, count))
 
 
 def mean_probs(trials: Sequence[Trial]) -> Tensor:

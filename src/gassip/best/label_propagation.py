@@ -43,7 +43,7 @@ def add_label_propagation(room: Classroom, chosen: Chosen) -> Decided[tuple[Chos
         return Decided(stays, _decision("without", tried))
     again = [
         room.trials.train(
-            "teacher beside labels",
+            "teacher with labels",
             trial.architecture,
             replace(trial.recipe, label_weight=weight),
             graph,
@@ -53,7 +53,7 @@ def add_label_propagation(room: Classroom, chosen: Chosen) -> Decided[tuple[Chos
     one = torch.ones(1, device=graph.device)
     probs = combined({"candidates": mean_probs(again)}, one, graph)
     student = room.trials.train(
-        "student beside labels",
+        "student with labels",
         chosen.trial.architecture,
         replace(chosen.trial.recipe, label_weight=weight),
         graph,

@@ -4,6 +4,7 @@ Every choice is made on validation nodes; what comes first stays unless another 
 chance. No test label is read here.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
@@ -19,12 +20,18 @@ from gassip.best.ensemble import build_teacher
 from gassip.best.label_propagation import add_label_propagation
 from gassip.best.pruning import prune_if_behind
 from gassip.best.recipe import choose_recipe, student_recipe
-from gassip.best.student import Chosen, choose_edges, choose_student, classroom, finalists
+from gassip.best.student import (
+    Chosen,
+    choose_edges,
+    choose_student,
+    classroom,
+    student_architectures,
+)
 from gassip.best.trials import Memory, Trials
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.paper import loop
-from gassip.paper.induce import induce
+from gassip.paper.induce import best_path, induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
 from gassip.train.plan import Plan, Row, symmetrised
@@ -53,9 +60,9 @@ def search(
         state = loop.run(
             graph, settings.search, metric=metric, on_epoch=on_epoch, checkpoint=checkpoint
         )
-        found = induce(state, settings, symmetrised=both)
         if settings.best is None:
-            return replace(found, decisions=tuple(log.made))
+            return of_paper(state, settings, metric, both, log)
+        found = induce(state, settings, symmetrised=both)
         rows: list[Row] = []
 
         def tell(row: Row) -> None:
@@ -77,6 +84,15 @@ def search(
     return replace(plan, history=history, seconds=seconds, decisions=tuple(log.made))
 
 
+def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: Decisions) -> Plan:
+    """What the paper's method hands over (Algorithm 2, lines 9-11)."""
+    began = time.perf_counter()
+    path = best_path(state, settings, metric)
+    plan = induce(state, settings, symmetrised=both, path=path)
+    seconds = plan.seconds + time.perf_counter() - began
+    return replace(plan, seconds=seconds, decisions=tuple(log.made))
+
+
 def improve(trials: Trials, state: State, found: Plan, log: Decisions) -> Plan:
     """The stages of `best`, one after the other."""
     settings = found.settings
@@ -94,7 +110,9 @@ def improve(trials: Trials, state: State, found: Plan, log: Decisions) -> Plan:
     edge_mask = found.edge_mask[cleaned.kept]
     taught = student_recipe(name, recipe)
     room = classroom(trials, graph, teacher, taught, edge_mask, settings)
-    students = finalists(best.student, candidates.best_architectures(best.student.students))
+    students = student_architectures(
+        best.student, candidates.best_architectures(best.student.students)
+    )
     student = log(choose_student(room, students, best.student.size_share))
     student = log(choose_edges(room, student, best.student.size_share))
     student = log(prune_if_behind(room, student, students, settings))

@@ -7,26 +7,22 @@ pruned     a net `prune_from` times as large loses its smallest weights while it
 
 from dataclasses import replace
 
-from torch import Tensor
-
-from gassip.best.decisions import Decided
+from gassip.best.decisions import SCORE, Decided
 from gassip.best.rules import (
     LARGER_MARGIN,
-    MCNEMAR_SIGMAS,
     PRUNE_DECAY,
     PRUNE_MARGIN,
     PRUNE_RATE,
-    gcn_weights,
+    SCORE_SIGMAS,
 )
-from gassip.best.significance import beyond_chance, mcnemar
+from gassip.best.significance import Validation, gain
 from gassip.best.student import Chosen, Classroom
-from gassip.best.trials import Trial, right, winner
+from gassip.best.trials import Trial, validated, winner
+from gassip.operations import gcn_weights
 from gassip.settings import Settings
 from gassip.settings.best import Pruned
 from gassip.settings.training import Recipe
 from gassip.train.plan import Decision, Row
-
-STATISTIC = "validation score behind the teacher; pruned nets: McNemar's test, in standard errors"
 
 
 def prune_if_behind(
@@ -35,15 +31,15 @@ def prune_if_behind(
     """The student, or a pruned net that beats it, as long as it is behind its teacher."""
     assert settings.best is not None
     pruning, size_share = settings.best.pruning, settings.best.student.size_share
-    taught = right(room.teacher.probs, room.graph)
+    taught = validated(room.teacher.probs, room.graph, room.trials.metric)
     trial, tried = chosen.trial, [_row("as it is", chosen.trial, chosen.trial)]
     for share in shares(pruning, size_share):
         margin = PRUNE_MARGIN if share == size_share else LARGER_MARGIN
-        if not far_behind(trial.right, taught, margin):
+        if not far_behind(trial.validation, taught, margin):
             break
         recipe = pruning_recipe(share, room, pruning)
         rivals = [
-            room.train(f"size {share:g}", ops, chosen.cut, share * pruning.prune_from, recipe)
+            room.train(f"pruned {share:g}", ops, chosen.cut, share * pruning.prune_from, recipe)
             for ops in prune_candidates(architectures, settings)
         ]
         best = max(rivals, key=lambda rival: rival.value)  # none is known to be good
@@ -54,8 +50,8 @@ def prune_if_behind(
         stage="pruning",
         taken=f"{taken}, {len(trial.net.layers)} layers",
         tried=tuple(tried),
-        statistic=STATISTIC,
-        threshold=MCNEMAR_SIGMAS,
+        statistic=SCORE,
+        threshold=SCORE_SIGMAS,
     )
     return Decided(Chosen(trial, chosen.cut), decision)
 
@@ -80,10 +76,12 @@ def prune_candidates(
     return list(dict.fromkeys([*architectures, *allowed]))
 
 
-def far_behind(student: Tensor, teacher: Tensor, margin: float) -> bool:
-    """Whether a student gets fewer validation nodes right [n], by `margin` and beyond chance."""
-    behind = float(teacher.float().mean() - student.float().mean())
-    return behind > margin and beyond_chance(teacher, student)
+def far_behind(student: Validation, teacher: Validation, margin: float) -> bool:
+    """Whether a student's validation score is lower, by `margin` and beyond chance."""
+    lower, higher = student.score(), teacher.score()
+    if lower is None or higher is None or higher - lower <= margin:
+        return False
+    return gain(teacher, student) > SCORE_SIGMAS
 
 
 def pruning_recipe(share: float, room: Classroom, pruning: Pruned) -> Recipe:
@@ -101,5 +99,5 @@ def pruning_recipe(share: float, room: Classroom, pruning: Pruned) -> Recipe:
 
 
 def _row(name: str, trial: Trial, incumbent: Trial) -> Row:
-    gain = mcnemar(trial.right, incumbent.right)
-    return {"name": name, "score": trial.value, "statistic": gain}
+    statistic = gain(trial.validation, incumbent.validation)
+    return {"name": name, "score": trial.value, "statistic": statistic}

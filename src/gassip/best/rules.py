@@ -1,18 +1,13 @@
 """Every threshold of the preset `best`, with its unit and its reason; METHOD.md's tables are made
 from here (`python -m gassip.best.rules`).
 
-A rule sets defaults from facts of the graph, before anything is trained. A threshold decides
-between two things that were tried. A setting given by the user is never overruled.
+A rule sets defaults from facts of the graph, before anything is trained; a setting given by the
+user wins over it. A threshold decides between two things that were tried.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-
-def gcn_weights(features: int, classes: int) -> int:
-    """Weights of a GCN with 64 hidden units, of which sizes are told as shares."""
-    return (features + 1) * 64 + (64 + 1) * classes
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ class Threshold(float):
 
 # Significance
 
-MCNEMAR_SIGMAS = Threshold(
+SCORE_SIGMAS = Threshold(
     2.0,
     "standard errors",
     "a challenger replaces what came first only beyond chance; a few hundred validation nodes "
@@ -113,6 +108,9 @@ UNLIKE = Threshold(
     0.2, "homophily above chance", "under it an edge across classes may tell as much as one within"
 )
 FEW_WEIGHTS = Threshold(3000, "weights", "12 kB: a smaller net is of no use to anyone")
+HOMOPHILY_EDGES = Threshold(
+    100, "directed edges between training nodes, at least", "of fewer, homophily is luck"
+)
 LARGE = Threshold(30_000, "nodes", "fewer epochs suffice, and larger steps where features are few")
 HUGE = Threshold(100_000, "nodes", "fewer still; batch norm validates best there")
 

@@ -1,15 +1,53 @@
 """When a challenger replaces what came first: beyond chance, on the validation nodes.
 
-    McNemar       (b − c) / √(b + c) > σ      b nodes only the challenger gets right, c only the
-                                              incumbent
-    likelihood    mean(g) / (std(g) / √n) > σ     g_i gain in log p(y_i) of a validation node
+    accuracy         (b − c) / √(b + c)            McNemar's test: b nodes only the challenger gets
+                                                   right, c only the incumbent
+    other metrics    Δ / se(Δ)                     Δ = score of the challenger − score of the
+                                                   incumbent; se by the jackknife over G groups
+    likelihood       mean(g) / (std(g) / √n)       g_i gain in log p(y_i) of a validation node
 
-Shapes: n validation nodes.
+    se(Δ)² = (G − 1) / G · Σ_k (Δ_k − mean Δ)²     Δ_k without the k-th group of nodes
+
+All are in standard errors; a decision compares them with a threshold of rules.py.
+
+Shapes: n validation nodes, C classes.
 """
 
+from dataclasses import dataclass
+
+import torch
 from torch import Tensor
 
-from gassip.best.rules import LIKELIHOOD_SIGMAS, MCNEMAR_SIGMAS
+from gassip.best.rules import LIKELIHOOD_SIGMAS
+from gassip.metrics import Metric, score
+
+GROUPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """What a net says of the validation nodes."""
+
+    metric: Metric
+    probs: Tensor  # [n, C]
+    y: Tensor  # [n]
+
+    @property
+    def right(self) -> Tensor:
+        """Which nodes it gets right, [n] bool."""
+        return self.probs.argmax(1) == self.y
+
+    def score(self, without: Tensor | None = None) -> float | None:
+        """The metric; None where it is not defined. `without` [n] marks nodes that are left out."""
+        keep = slice(None) if without is None else ~without
+        return score(self.metric, self.probs[keep].clamp_min(1e-30).log(), self.y[keep])
+
+
+def gain(challenger: Validation, incumbent: Validation) -> float:
+    """Standard errors by which the challenger's metric is higher."""
+    if challenger.metric == "accuracy":
+        return mcnemar(challenger.right, incumbent.right)
+    return jackknife(challenger, incumbent)
 
 
 def mcnemar(challenger: Tensor, incumbent: Tensor) -> float:
@@ -21,21 +59,49 @@ def mcnemar(challenger: Tensor, incumbent: Tensor) -> float:
     return float((gained - lost) / (gained + lost) ** 0.5)
 
 
-def beyond_chance(challenger: Tensor, incumbent: Tensor, sigmas: float = MCNEMAR_SIGMAS) -> bool:
-    return mcnemar(challenger, incumbent) > sigmas
+def jackknife(challenger: Validation, incumbent: Validation) -> float:
+    """Δ / se(Δ) of the metric; 0 where it is not defined."""
+    groups = stratified_groups(challenger.y)
+    parts = [groups == k for k in range(GROUPS) if bool((groups == k).any())]
+    differences = [difference(challenger, incumbent, part) for part in [None, *parts]]
+    known = [value for value in differences[1:] if value is not None]
+    if differences[0] is None or len(known) < 2:
+        return 0.0
+    left_out = torch.tensor(known, dtype=torch.float64)
+    spread = (left_out - left_out.mean()).square().sum() * (len(known) - 1) / len(known)
+    return standardised(differences[0], float(spread.sqrt()))
+
+
+def difference(
+    challenger: Validation, incumbent: Validation, without: Tensor | None
+) -> float | None:
+    """Δ, without some of the nodes."""
+    after, before = challenger.score(without), incumbent.score(without)
+    return None if after is None or before is None else after - before
+
+
+def stratified_groups(y: Tensor) -> Tensor:
+    """A group for each node, [n]: the nodes of each class are dealt out in turn."""
+    groups = torch.empty_like(y)
+    groups[torch.sort(y, stable=True).indices] = torch.arange(y.numel(), device=y.device) % GROUPS
+    return groups
 
 
 def likelihood_gain(challenger: Tensor, incumbent: Tensor) -> float:
     """Standard errors by which log-likelihoods of the same nodes [n] are higher."""
-    gain = challenger - incumbent
-    if gain.numel() < 2:
+    gains = challenger - incumbent
+    if gains.numel() < 2:
         return 0.0
-    error = float(gain.std()) / gain.numel() ** 0.5
-    mean = float(gain.mean())
-    if error == 0:
-        return 0.0 if mean == 0 else float("inf") * mean
-    return mean / error
+    return standardised(float(gains.mean()), float(gains.std()) / gains.numel() ** 0.5)
+
+
+def standardised(value: float, error: float) -> float:
+    """value / error; without any error, beyond every threshold on its side."""
+    if error > 0:
+        return value / error
+    return 0.0 if value == 0 else float("inf") * value
 
 
 def likelier(challenger: Tensor, incumbent: Tensor, sigmas: float = LIKELIHOOD_SIGMAS) -> bool:
+    """Whether log-likelihoods of the same nodes are higher beyond chance."""
     return likelihood_gain(challenger, incumbent) > sigmas

@@ -17,11 +17,11 @@ from torch import Tensor
 from gassip.best.decisions import Decided, among, numbered
 from gassip.best.edge_ranking import Known, cuts
 from gassip.best.ensemble import Teacher
-from gassip.best.rules import gcn_weights
 from gassip.best.trials import Trial, Trials, winner
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, net_for
 from gassip.nn.ranking import highest
+from gassip.operations import gcn_weights
 from gassip.settings import Settings
 from gassip.settings.best import Student
 from gassip.settings.training import Recipe
@@ -109,7 +109,7 @@ def choose_edges(room: Classroom, chosen: Chosen, share: float) -> Decided[Chose
     return Decided(Chosen(best, cut), among("edge cut", tried, best))
 
 
-def finalists(settings: Student, ranked: list[Architecture]) -> list[tuple[str, ...]]:
+def student_architectures(settings: Student, ranked: list[Architecture]) -> list[tuple[str, ...]]:
     """The architectures that compete: the given one, or the best candidates."""
     if settings.final_ops:
         return [tuple(settings.final_ops.split("+"))]

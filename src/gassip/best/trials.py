@@ -3,6 +3,7 @@
 Shapes: N nodes, C classes, n validation nodes.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ import torch
 from torch import Tensor
 
 from gassip.best.calibration import log_likelihood
-from gassip.best.rules import MCNEMAR_SIGMAS
-from gassip.best.significance import likelier, mcnemar
+from gassip.best.rules import SCORE_SIGMAS
+from gassip.best.significance import Validation, gain, likelier
 from gassip.best.spectral import spectral_probs
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
@@ -34,17 +35,17 @@ class Trial:
     net: Net
     first: dict[str, Tensor]  # its parameters before training
     value: float  # validation score
-    right: Tensor  # [n] which validation nodes it gets right, bool
     probs: Tensor  # [N, C] softmax z_i
+    validation: Validation  # the same of the validation nodes
 
 
 class Memory(Protocol):
     """Where trials keep their nets, so that a killed search need not train them again."""
 
-    def recall(self, number: int) -> "tuple[dict[str, Tensor], float] | None":
-        """The weights of the net of this number, and the seconds it took; None: yet to train."""
+    def recall(self, name: str) -> "tuple[dict[str, Tensor], float] | None":
+        """The weights of the net of this name, and the seconds it took; None: yet to train."""
 
-    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None: ...
+    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None: ...
 
 
 class Trials:
@@ -63,6 +64,7 @@ class Trials:
         self.graph = replace(graph, test_mask=torch.zeros_like(graph.test_mask))  # never looked at
         self.seed, self.metric, self.tell = seed, metric, tell
         self.number, self.memory = first_epoch, memory
+        self.counts: dict[str, int] = {}  # trainings of each stage so far
 
     def train(
         self,
@@ -77,12 +79,15 @@ class Trials:
         """Train `architecture` by `recipe` on `graph`."""
         began = time.perf_counter()
         self.number += 1
+        index = self.counts.get(stage, 0)
+        self.counts[stage] = index + 1
+        name = f"{stage} {index}"
         architecture = replace(architecture, batch_norm=recipe.batch_norm)
-        with seeded(1000 * (self.seed + 1) + self.number, graph.device):
+        with seeded(seed_of(self.seed, stage, index), graph.device):
             net = net_for(graph, architecture, recipe.dropout, feature_index)
             net = with_label_logits(net, graph, recipe.label_weight)
             first = {name: value.detach().clone() for name, value in net.named_parameters()}
-            known = None if self.memory is None else self.memory.recall(self.number)
+            known = None if self.memory is None else self.memory.recall(name)
             if known is None:
                 train_by(net, graph, recipe, teacher, self.metric)
             else:
@@ -92,7 +97,7 @@ class Trials:
         value, loss = judged(logits, graph, self.metric)
         seconds = time.perf_counter() - began if known is None else known[1]
         if known is None and self.memory is not None:
-            self.memory.remember(self.number, net.state_dict(), seconds)
+            self.memory.remember(name, net.state_dict(), seconds)
         self._tell(stage, str(architecture), value, loss, seconds)
         probs = torch.softmax(logits, 1)
         return Trial(
@@ -101,8 +106,8 @@ class Trials:
             net=net,
             first=first,
             value=value,
-            right=right(probs, graph),
             probs=probs,
+            validation=validated(probs, graph, self.metric),
         )
 
     def regress(self, stage: str, graph: Graph) -> "Regression":
@@ -111,12 +116,18 @@ class Trials:
         self.number += 1
         found = Regression.on(graph, self.metric)
         loss = -float(found.likelihood.mean())
-        self._tell(stage, "directions", found.value, loss, time.perf_counter() - began)
+        self._tell(stage, "spectral", found.value, loss, time.perf_counter() - began)
         return found
 
     def _tell(self, stage: str, what: str, value: float, loss: float, seconds: float) -> None:
         row: Row = {"epoch": self.number, "stage": stage, "architecture": what}
         self.tell(row | {"val_score": value, "val_loss": loss, "seconds": seconds})
+
+
+def seed_of(seed: int, stage: str, index: int) -> int:
+    """A net's seed: leaving a stage out, or adding one, does not reseed the others."""
+    text = f"{seed} {stage} {index}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
 
 
 def train_by(
@@ -157,18 +168,18 @@ class Regression:
         return self.value > other.value and likelier(self.likelihood, other.likelihood)
 
 
-def right(probs: Tensor, graph: Graph) -> Tensor:
-    """Which validation nodes class probabilities [N, C] get right, [n]."""
-    return (probs.argmax(1) == graph.y)[graph.val_mask]
+def validated(probs: Tensor, graph: Graph, metric: Metric) -> Validation:
+    """Class probabilities [N, C] of the validation nodes."""
+    return Validation(metric, probs[graph.val_mask], graph.y[graph.val_mask])
 
 
-def beats(challenger: Trial, incumbent: Trial, sigmas: float = MCNEMAR_SIGMAS) -> bool:
+def beats(challenger: Trial, incumbent: Trial, sigmas: float = SCORE_SIGMAS) -> bool:
     """Whether the challenger validates better beyond chance."""
     higher = challenger.value > incumbent.value
-    return higher and mcnemar(challenger.right, incumbent.right) > sigmas
+    return higher and gain(challenger.validation, incumbent.validation) > sigmas
 
 
-def winner(trials: Sequence[Trial], sigmas: float = MCNEMAR_SIGMAS) -> Trial:
+def winner(trials: Sequence[Trial], sigmas: float = SCORE_SIGMAS) -> Trial:
     """The first, unless a later one beats it."""
     incumbent = trials[0]
     for challenger in trials[1:]:

@@ -54,12 +54,12 @@ class Remembering:
         if self.inner is not None:
             self.inner.save(tensors, history)
 
-    def recall(self, number: int) -> tuple[dict[str, Tensor], float] | None:
-        return None if self.inner is None else self.inner.recall(number)
+    def recall(self, name: str) -> tuple[dict[str, Tensor], float] | None:
+        return None if self.inner is None else self.inner.recall(name)
 
-    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None:
         if self.inner is not None:
-            self.inner.remember(number, weights, seconds)
+            self.inner.remember(name, weights, seconds)
 
 
 def search_within(
@@ -94,7 +94,8 @@ def others(graph: Graph, plan: Plan, memory: Remembering, count: int = RIVALS) -
         state.restore(memory.tensors(), memory.history)
         return [
             induce(state, plan.settings, symmetrised=plan.symmetrised, path=path)
-            for path in top_paths(state.supernet.alpha, count)[1:]
+            for path in top_paths(state.supernet.alpha, count)
+            if tuple(plan.settings.search.ops[k] for k in path) != plan.architecture.ops
         ]
 
 

@@ -15,27 +15,42 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip.graph.datasets import DATASETS, available
+    from gassip.graph.datasets import DATASETS
 
-    known: list[dict[str, Any]] = []
-    for name, entry in DATASETS.items():
-        sizes = {
-            "nodes": entry.nodes,
-            "edges": entry.edges,
-            "features": entry.features,
-            "classes": entry.classes,
-        }
-        where = "here" if available(name) else "download" if entry.fetch else "not here"
-        about = f"{entry.description}; split {entry.split}"
-        known.append({"name": name, "available": where, **sizes, "about": about})
+    known = [described(name) for name in DATASETS]
     if args.json:
         print(json.dumps({"datasets": known}))
         return 0
     print(f"{'name':16}{'files':10}{'nodes':>8}{'edges':>11}{'features':>10}{'classes':>9}")
-    for own in known:
-        numbers = "{nodes:>8,}{edges:>11,}{features:>10,}{classes:>9}".format(**own)
-        print(f"{own['name']:16}{own['available']:10}{numbers}\n    {own['about']}")
+    for dataset in known:
+        numbers = "{nodes:>8,}{edges:>11,}{features:>10,}{classes:>9}".format(**dataset)
+        print(f"{dataset['name']:16}{dataset['available']:10}{numbers}\n    {dataset['about']}")
     print(
-        "here: found under $GASSIP_DATA, in the cache or in the package; download: fetched when first used"
+        "here: found under $GASSIP_DATA, in the cache or in the package; "
+        "download: fetched when first used"
     )
     return 0
+
+
+def described(name: str) -> dict[str, Any]:
+    """One line of the list."""
+    from gassip.graph.datasets import DATASETS
+
+    dataset = DATASETS[name]
+    return {
+        "name": name,
+        "available": whereabouts(name),
+        "nodes": dataset.nodes,
+        "edges": dataset.edges,
+        "features": dataset.features,
+        "classes": dataset.classes,
+        "about": f"{dataset.description}; split {dataset.split}",
+    }
+
+
+def whereabouts(name: str) -> str:
+    from gassip.graph.datasets import DATASETS, available
+
+    if available(name):
+        return "here"
+    return "download" if DATASETS[name].fetch else "not here"

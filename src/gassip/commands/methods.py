@@ -17,17 +17,22 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from gassip.methods import METHODS
 
-    known = [
-        {"name": name, "family": own.family, "about": own.summary, "reference": own.reference}
-        for name, own in METHODS.items()
-    ]
     if args.json:
+        known = [
+            {
+                "name": name,
+                "family": entry.family,
+                "about": entry.summary,
+                "reference": entry.reference,
+            }
+            for name, entry in METHODS.items()
+        ]
         print(json.dumps({"methods": known}, ensure_ascii=False))
         return 0
     family = None
-    for line in known:
-        if line["family"] != family:
-            family = line["family"]
+    for name, entry in METHODS.items():
+        if entry.family != family:
+            family = entry.family
             print(f"{family}:")
-        print(f"  {line['name']:22}{line['about']} ({line['reference']})")
+        print(f"  {name:22}{entry.summary} ({entry.reference})")
     return 0

@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"gassip: {line}", file=sys.stderr)
         there = of_version(there, args.method, entry(args.method).load().version)
     left = to_do(runs, there, retry=args.retry)
-    keys = {own.key for own in runs}
+    keys = {asked.key for asked in runs}
     done = {record.run.key: record for record in there if record.run.key in keys}
     if len(left) < len(runs) and not args.quiet:
         print(
@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
         done |= _in_processes(args, left, book, tuned)
     else:
         done |= _here(args, left, graph, book, tuned)
-    records = [done[own.key] for own in runs if own.key in done]
+    records = [done[asked.key] for asked in runs if asked.key in done]
     _print(args, records)
     return 0 if all(record.status == "ok" for record in records) else 1
 
@@ -179,7 +179,7 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     from gassip.bench.records import Run
     from gassip.methods import Searcher, changed, entry, parsed, plain_settings
 
-    own = entry(args.method)
+    named = entry(args.method)
     dataset = Path(args.data).resolve().stem if args.data else args.dataset
     first = Run(
         method=args.method,
@@ -194,7 +194,7 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
         metric=args.metric,
     )
     graph = graph_of(first, args.data)
-    method = own.make(graph)
+    method = named.make(graph)
     chosen = {} if args.untuned or args.data else tuned.settings_for(dataset, args.method)
     method = changed(method, chosen)
     method = changed(method, parsed(method, _given(args.set)))
@@ -291,7 +291,7 @@ def _in_processes(
     shares = [part for part in deal(runs, args.jobs) if part]
     results = None if book is None else str(book.folder)
     done: dict[str, Record] = {}
-    alone = len({own.search_seed for own in runs}) > 1
+    alone = len({asked.search_seed for asked in runs}) > 1
     workers: dict[Connection, Any] = {}
     usual = signal.signal(
         signal.SIGINT, signal.SIG_IGN
@@ -341,7 +341,7 @@ def _collect(
     except EOFError:
         worker, part = workers.pop(ready)
         worker.join()
-    left = [own for own in part if own.key not in done]
+    left = [asked for asked in part if asked.key not in done]
     if left:
         record = unfinished(left[0], worker.exitcode, tuned)
         done[record.run.key] = record
@@ -355,10 +355,10 @@ def _collect(
 
 def deal(runs: "Sequence[Run]", jobs: int) -> "list[list[Run]]":
     """Even shares; runs of one search stay together where there are several searches."""
-    searches = sorted({own.search_seed for own in runs if own.search_seed is not None})
+    searches = sorted({asked.search_seed for asked in runs if asked.search_seed is not None})
     if len(searches) > 1:
         return [
-            [own for own in runs if searches.index(own.search_seed) % jobs == at]  # type: ignore[arg-type]
+            [asked for asked in runs if searches.index(asked.search_seed) % jobs == at]  # type: ignore[arg-type]
             for at in range(jobs)
         ]
     return [list(runs[at::jobs]) for at in range(jobs)]
@@ -421,16 +421,18 @@ def _rows(good: "list[Record]") -> list[tuple[str, str]]:
         scores = score_rows(first.scores)
     else:
         values = {
-            s: [own.accuracy[s] for own in good]
+            s: [record.accuracy[s] for record in good]
             for s in ("train", "val", "test")
             if s in first.accuracy
         }
-        text = "   ".join(f"{s} {fmean(own):.4f} ± {stdev(own):.4f}" for s, own in values.items())
+        text = "   ".join(f"{s} {fmean(v):.4f} ± {stdev(v):.4f}" for s, v in values.items())
         scores = [("accuracy", text)]
     rows = [("architecture", " ‖ ".join(first.architecture))] if first.architecture else []
     rows += scores
     for what in ("weights", "edges"):
         kept, total = getattr(first, f"{what}_kept"), getattr(first, f"{what}_total")
         rows.append((f"{what} kept", share(kept, total) if total else str(kept)))
-    seconds = {phase: fmean(own.seconds[phase] for own in good) for phase in ("search", "retrain")}
+    seconds = {
+        phase: fmean(record.seconds[phase] for record in good) for phase in ("search", "retrain")
+    }
     return [*rows, seconds_row(seconds)]

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.best.rules import gcn_weights
 from gassip.commands.common import (
     METRICS,
     Parser,
@@ -28,6 +27,7 @@ from gassip.commands.common import (
     whole,
 )
 from gassip.errors import GassipError
+from gassip.operations import gcn_weights
 
 if TYPE_CHECKING:
     from gassip.runs.write import Meta

@@ -10,7 +10,7 @@ from gassip.commands.common import command
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
-    from gassip.bench.records import Record
+    from gassip.bench.records import Record, Run
 
 COLUMNS = ("dataset", "method", "test accuracy", "n", "weights", "edges", "seconds", "settings")
 NUMBERS = ("weights", "edges", "seconds")
@@ -76,43 +76,51 @@ def rows(records: "list[Record]") -> list[tuple[str, ...]]:
         what += [run.split_seed, run.undirected, run.normalize, record.method_version]
         alike.setdefault(canonical([*what, record.tuned]), []).append(record)
     order = {name: at for at, name in enumerate(METHODS)}
-    kinds = sorted(alike.values(), key=lambda own: order.get(own[0].run.method, len(order)))
-    return [_line(own, _apart(own[0], [other[0] for other in kinds])) for own in kinds]
+    kinds = sorted(alike.values(), key=lambda kind: order.get(kind[0].run.method, len(order)))
+    firsts = [kind[0] for kind in kinds]
+    return [_line(kind, _apart(kind[0], firsts)) for kind in kinds]
 
 
 def _apart(record: "Record", others: "list[Record]") -> str:
     """Where the settings come from, and those in which the method's lines differ (of more than two,
     the rare ones)."""
     same = [other.run.settings for other in others if other.run.method == record.run.method]
-    own = record.run.settings
-    differ = [name for name in own if any(other.get(name) != own[name] for other in same)]
+    given = record.run.settings
+    differ = [name for name in given if any(other.get(name) != given[name] for other in same)]
     if len(same) > 2:
         values = {name: [other.get(name) for other in same] for name in differ}
-        differ = [name for name in differ if values[name].count(own[name]) * 2 <= len(same)]
-    return " ".join(
-        ["tuned" if record.tuned else "untuned", *(f"{name}={own[name]}" for name in differ)]
-    )
+        differ = [name for name in differ if values[name].count(given[name]) * 2 <= len(same)]
+    source = "tuned" if record.tuned else "untuned"
+    return " ".join([source, *(f"{name}={given[name]}" for name in differ)])
 
 
-def _line(own: "list[Record]", settings: str) -> tuple[str, ...]:
-    run, good = own[0].run, [record for record in own if record.status == "ok"]
-    where = (
-        run.dataset
-        + (f" {run.attack}" if run.attack else "")
-        + (f" +{run.noise}" if run.noise else "")
-    )
+def _line(records: "list[Record]", settings: str) -> tuple[str, ...]:
+    run, good = records[0].run, [record for record in records if record.status == "ok"]
     if not good:
-        return where, run.method, own[0].status, "0", "-", "-", "-", settings
-    test = [100 * record.accuracy["test"] for record in good if "test" in record.accuracy]
-    text = (
-        "-"
-        if not test
-        else f"{fmean(test):.2f}" + (f" ± {stdev(test):.2f}" if len(test) > 1 else "")
-    )
-    count = str(len(good)) + (f" ({len(own) - len(good)} not ok)" if len(own) > len(good) else "")
+        return _where(run), run.method, records[0].status, "0", "-", "-", "-", settings
+    count = str(len(good))
+    if len(records) > len(good):
+        count += f" ({len(records) - len(good)} not ok)"
     weights, edges = (_mean(good, f"{what}_kept") for what in ("weights", "edges"))
-    seconds = fmean(sum(record.seconds.values()) for record in good)
-    return where, run.method, text, count, weights, edges, f"{seconds:.1f}", settings
+    seconds = f"{fmean(sum(record.seconds.values()) for record in good):.1f}"
+    return _where(run), run.method, _accuracy(good), count, weights, edges, seconds, settings
+
+
+def _where(run: "Run") -> str:
+    """The dataset and what was done to it."""
+    attack = f" {run.attack}" if run.attack else ""
+    noise = f" +{run.noise}" if run.noise else ""
+    return run.dataset + attack + noise
+
+
+def _accuracy(good: "list[Record]") -> str:
+    """On the test nodes, in percent, with its deviation where there are several."""
+    test = [100 * record.accuracy["test"] for record in good if "test" in record.accuracy]
+    if not test:
+        return "-"
+    if len(test) == 1:
+        return f"{test[0]:.2f}"
+    return f"{fmean(test):.2f} ± {stdev(test):.2f}"
 
 
 def _mean(good: "list[Record]", name: str) -> str:

@@ -3,6 +3,7 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from gassip.commands.common import command, machine_flags, print_table, progress, whole
@@ -63,29 +64,29 @@ def run(args: argparse.Namespace) -> int:
     scores: dict[int, list[float]] = {}
     with progress(f"tune {args.method}", len(combinations), args.quiet) as show:
         for at, settings in enumerate(combinations):
-            own = [replace(r, settings=r.settings | settings, search_seed=None) for r in runs]
-            solutions = [
-                s
-                for part in to_parts(own, hidden_test)
-                for s in solve_part(part, hidden_test, None, None)
-            ]
-            scores[at] = [solution.scores[args.metric][SPLITS[1]] for solution in solutions]
-            show({"epoch": at + 1, "val_score": sum(scores[at]) / len(scores[at])})
+            tried = [replace(r, settings=r.settings | settings, search_seed=None) for r in runs]
+            parts = to_parts(tried, hidden_test)
+            solved = [s for part in parts for s in solve_part(part, hidden_test, None, None)]
+            scores[at] = [solution.scores[args.metric][SPLITS[1]] for solution in solved]
+            show({"epoch": at + 1, "val_score": fmean(scores[at])})
     chosen = tuned.best(scores)
     path = Path(args.out) if args.out else tuned.default_path()
     table = tuned.read(path)
     entry = {
         "settings": combinations[chosen],
         "metric": args.metric,
-        "seeds": [own.retrain_seed for own in runs],
+        "seeds": [asked.retrain_seed for asked in runs],
         "scores": [
-            {"settings": combinations[at], "val": own, "mean": sum(own) / len(own)}
-            for at, own in scores.items()
+            {"settings": combinations[at], "val": values, "mean": sum(values) / len(values)}
+            for at, values in scores.items()
         ],
     }
     table.setdefault(args.dataset, {})[args.method] = entry
     artefact.replace_file(path, artefact.to_json(table).encode())
-    print(artefact.to_json(entry), end="") if args.json else _show(args, entry, path)
+    if args.json:
+        print(artefact.to_json(entry), end="")
+    else:
+        _show(args, entry, path)
     return 0
 
 
@@ -98,8 +99,9 @@ def _show(args: argparse.Namespace, entry: dict[str, Any], path: Path) -> None:
     names = list(entry["settings"])
     for name in (*names, "mean", ""):
         table.add_column(name)
-    for own in entry["scores"]:
-        mark = "chosen" if own["settings"] == entry["settings"] else ""
-        table.add_row(*(str(own["settings"][name]) for name in names), f"{own['mean']:.4f}", mark)
+    for tried in entry["scores"]:
+        settings = tried["settings"]
+        mark = "chosen" if settings == entry["settings"] else ""
+        table.add_row(*(str(settings[name]) for name in names), f"{tried['mean']:.4f}", mark)
     print_table(table)
     print(f"written to {path}")

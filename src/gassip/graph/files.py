@@ -1,6 +1,6 @@
 """A user's own files, as arrays: a .npz, or a folder with nodes.csv and edges.csv.
 
-numpy and scipy are all this needs. No file is trusted: what a reader cannot make sense of ends in
+numpy is all this needs, and scipy for sparse features. No file is trusted: what a reader cannot make sense of ends in
 one line, and nothing a file holds is executed. What the arrays mean together is checked by
 `Graph.build`, not here.
 """
@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse as sp
 
 from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from scipy import sparse as sp
 
 SPLITS = ("train", "val", "test")
 MASKS = tuple(f"{split}_mask" for split in SPLITS)
@@ -28,7 +31,7 @@ NOT_FEATURES = ("id", "label", "split")  # columns of nodes.csv
 class Parts:
     """What a reader found, not yet checked."""
 
-    x: np.ndarray | sp.csr_array
+    x: "np.ndarray | sp.csr_array"
     edge_index: np.ndarray
     y: np.ndarray | None = None  # None where only the inputs were asked for
     masks: tuple[np.ndarray, ...] | None = None
@@ -146,9 +149,11 @@ def three_masks(found: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...] | Non
     return (found[MASKS[0]], found[MASKS[1]], found[MASKS[2]]) if given else None
 
 
-def csr(found: Mapping[str, np.ndarray], prefix: str) -> sp.csr_array:
+def csr(found: Mapping[str, np.ndarray], prefix: str) -> "sp.csr_array":
     """The matrix kept as four arrays; scipy would read out of bounds where they lie, so they are
     checked first."""
+    from scipy import sparse as sp  # slow to come, and most files have no use for it
+
     keys = [f"{prefix}_{part}" for part in ("data", "indices", "indptr", "shape")]
     if missing := [key for key in keys if key not in found]:
         raise GassipError(f"{missing[0]} is missing; a sparse {prefix} needs {', '.join(keys)}")

@@ -26,7 +26,6 @@ from torch import Tensor
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 
-FEWEST_EDGES = 100  # directed: of fewer, h is luck
 BLOCK = 1 << 16  # edges at a time
 DENSE_BLOCK = 1 << 24  # values at a time, for dense features
 
@@ -135,8 +134,9 @@ def is_bag(x: Tensor | Csr) -> bool:
     return bool((value > 0).all() and (low[row] == high[row]).all())
 
 
-def homophily(graph: Graph) -> float | None:
-    """h of the edges between training nodes; None where they are few, or of one class.
+def homophily(graph: Graph, fewest: int) -> float | None:
+    """h of the edges between training nodes; None if there are fewer than `fewest` of them, or all
+    ends are of one class.
 
     By hand, as torch_geometric's `homophily` takes nothing off for chance.
     """
@@ -144,12 +144,12 @@ def homophily(graph: Graph) -> float | None:
     ends = graph.y[
         graph.edge_index[:, graph.train_mask[sender] & graph.train_mask[receiver]]
     ]  # [2, edges]
-    if ends.shape[1] < FEWEST_EDGES:
+    if ends.shape[1] < fewest:
         return None
     chance = float((torch.bincount(ends.flatten()) / ends.numel()).square().sum())
-    return (
-        (float((ends[0] == ends[1]).float().mean()) - chance) / (1 - chance) if chance < 1 else None
-    )
+    if chance >= 1:
+        return None
+    return (float((ends[0] == ends[1]).float().mean()) - chance) / (1 - chance)
 
 
 def _present(x: Tensor | Csr) -> Tensor:

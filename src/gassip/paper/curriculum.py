@@ -87,16 +87,16 @@ def score_update(
     """∇S_G [P] and D_a = std over architectures [P], from the gradients of K architectures [K, P].
 
     `literal` divides the mean by std + eps; `relative` by std + mean|g|, which stays finite where
-    all architectures agree; `mean` does not divide (and is what K = 1 amounts to). The quotient is
-    clamped to ±clamp.
+    all architectures agree; `mean` does not divide. The quotient is clamped to ±clamp. One
+    architecture has no spread: `relative` is then mean / mean|g|, the others the plain mean.
     """
     mean = gradients.mean(0)
-    if gradients.shape[0] == 1:
+    alone = gradients.shape[0] == 1
+    if alone and rule != "relative":
         return mean, torch.zeros_like(mean)
-    count = gradients.shape[0] - int(unbiased)
-    spread = (
-        (gradients - mean).square().sum(0) / count
-    ).sqrt()  # Tensor.std over two rows is 50 times slower
+    count = gradients.shape[0] - int(unbiased and not alone)
+    # Tensor.std over two rows is 50 times slower
+    spread = ((gradients - mean).square().sum(0) / count).sqrt()
     if rule == "mean":
         return mean, spread
     floor = eps if rule == "literal" else gradients.abs().mean() + torch.finfo(mean.dtype).tiny

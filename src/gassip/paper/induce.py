@@ -1,17 +1,23 @@
 """What a search hands over: both masks binarised, the most probable architecture (Algorithm 2,
 lines 9-11, and the end of Sec. 4.4)."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from gassip.operations import OPERATIONS
-from gassip.paper.masks import edge_keep, group_keep, weight_keep
+from gassip.metrics import Metric
+from gassip.operations import OPERATIONS, gcn_weights
+from gassip.paper.masks import best_of_a_node, edge_keep, group_keep, weight_keep
 from gassip.paper.state import State, architecture_of
 from gassip.paper.supernet import Path, top_paths
 from gassip.settings import Settings
 from gassip.settings.training import Recipe
+from gassip.train.batched import retrain_many
 from gassip.train.plan import Plan
 from gassip.train.shrink import compact
+
+TRIALS = 3  # trainings of each architecture that may be induced
 
 
 def kept_weights(state: State, path: Path) -> list[Tensor]:
@@ -23,7 +29,24 @@ def kept_weights(state: State, path: Path) -> list[Tensor]:
     scores = state.supernet.path_scores(path)
     if settings.weight_groups == "unit" and settings.weight_rule == "budget":
         return group_keep(scores, settings.weight_share)
+    if settings.weight_rule == "size":
+        return weight_keep(scores, "budget", share_that_fits(state, path))
     return weight_keep(scores, settings.weight_rule, settings.weight_share)
+
+
+def share_that_fits(state: State, path: Path) -> float:
+    """The share of a path's weights with which the net, biases included, has `weight_share` of the
+    weights of a GCN-64."""
+    graph, settings, total = state.graph, state.settings, 0
+    others = sum(p.numel() for p in state.supernet.norms.parameters())
+    for layer, k in zip(state.supernet.layers, path, strict=True):
+        columns = layer.columns(k)
+        total += layer.weight.shape[0] * (columns.stop - columns.start)
+        others += layer.out_width
+        if layer.attention is not None and OPERATIONS[settings.ops[k]].attention:
+            others += layer.attention.numel()
+    most = int(settings.weight_share * gcn_weights(graph.num_features, graph.num_classes))
+    return min(1.0, max(0.0, (most - others) / total))
 
 
 def kept_edges(state: State) -> Tensor:
@@ -32,9 +55,27 @@ def kept_edges(state: State) -> Tensor:
     if not settings.sparsify:
         return torch.ones(state.graph.num_edges, dtype=torch.bool, device=state.graph.device)
     mask = torch.sigmoid(state.edge_score - state.threshold)
+    if settings.keep_last:  # above all others
+        mask = mask + best_of_a_node(mask, state.slot, state.graph.adjacency)
     return edge_keep(mask, float(state.threshold), settings.edge_rule, settings.edge_share)[
         state.slot
     ]
+
+
+def best_path(state: State, settings: Settings, metric: Metric) -> Path:
+    """Of the most probable architectures the one that validates best under both masks, after short
+    trainings; line 9 reads off the most probable one where `induced_from` is 1."""
+    paths = top_paths(state.supernet.alpha, settings.search.induced_from)
+    if len(paths) == 1:
+        return paths[0]
+    values = []
+    for path in paths:
+        plan = induce(state, settings, path=path)
+        short = replace(plan.recipe, epochs=settings.search.induce_epochs)
+        trial = replace(plan, recipe=short)
+        solutions = retrain_many(state.graph, trial, seeds=range(TRIALS), metric=metric)
+        values.append(sum(solution.scores[metric]["val"] for solution in solutions))
+    return paths[values.index(max(values))]
 
 
 @torch.no_grad()

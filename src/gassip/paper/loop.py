@@ -67,9 +67,7 @@ def epoch(state: "State", metric: Metric) -> Row:
     if number >= state.settings.warmup_epochs:  # lines 3-5
         with torch.no_grad():  # W and M_W stand still while S_G and α are stepped
             weights = state.weights()
-        products = (
-            None if state.settings.structure_dropout else transform(state.graph.x, weights[0])
-        )
+        products = transform(state.graph.x, weights[0])
         if state.settings.sparsify:
             row |= step_structure(state, weights, products)  # line 6, Algorithm 1
         row |= step_alpha(state, weights, products, metric)  # line 7
@@ -112,11 +110,14 @@ def step_structure(state: State, weights: list[Tensor], products: Tensor | None)
     nodes = (
         graph.train_mask if settings.loss_nodes == "labelled" else torch.ones_like(graph.train_mask)
     )
+    first_products = None if dropout else products
     gradients, threshold_gradients = [], []
     for path in top_paths(net.alpha, settings.num_archs):  # lines 3-6
         mask = state.edge_mask()
         masked = MaskedGraph.of(graph, mask)
-        logits = net(graph.x, masked, weights, path=path, dropout=dropout, first_products=products)
+        logits = net(
+            graph.x, masked, weights, path=path, dropout=dropout, first_products=first_products
+        )
         loss = curriculum.structure_loss(
             logits, pseudo_label, node_weight, nodes, mask, settings.beta
         )
@@ -161,8 +162,7 @@ def step_alpha(state: State, weights: list[Tensor], products: Tensor | None, met
     """One Adam step of α on L_val, first order (Alg. 2, line 7); keeps z for the next structure
     step."""
     settings, graph, net = state.settings, state.graph, state.supernet
-    dropout = settings.dropout if settings.structure_dropout else 0.0
-    logits = net(graph.x, state.masked, weights, dropout=dropout, first_products=products)
+    logits = net(graph.x, state.masked, weights, first_products=products)
     nodes = graph.val_mask if settings.alpha_nodes == "val" else graph.train_mask
     loss = F.cross_entropy(logits[nodes], graph.y[nodes])
     (net.alpha.grad,) = torch.autograd.grad(loss, (net.alpha,))

@@ -9,6 +9,7 @@ Gaps in the paper: PAPER.md, rows 2, 3, 4 and 13. Shapes: E directed edges, P sc
 import torch
 from torch import Tensor
 
+from gassip.graph.csr import Csr
 from gassip.nn.ranking import highest, highest_overall
 
 
@@ -50,6 +51,16 @@ def group_keep(weight_scores: list[Tensor], share: float) -> list[Tensor]:
 def edge_mask(edge_score: Tensor, threshold: Tensor, slot: Tensor) -> Tensor:
     """M_G of every directed edge, [E], where edge e reads score number slot[e]."""
     return torch.sigmoid(edge_score - threshold).index_select(0, slot)
+
+
+def best_of_a_node(mask: Tensor, slot: Tensor, adjacency: Csr) -> Tensor:
+    """Which scores are the highest among the edges into some node, [P] bool; of equal ones all."""
+    per_edge = mask.index_select(0, slot)
+    top = per_edge.new_zeros(adjacency.shape[0])
+    top = top.scatter_reduce(0, adjacency.row, per_edge, "amax")
+    best = torch.zeros_like(mask, dtype=torch.bool)
+    best[slot[per_edge == top.index_select(0, adjacency.row)]] = True
+    return best
 
 
 def edge_keep(mask: Tensor, threshold: float, rule: str, share: float) -> Tensor:

@@ -2,7 +2,7 @@
 `<out>.partial`.
 
     search.safetensors   the state of the supernet, its masks and optimizers after some epoch
-    net-K.safetensors    the K-th net of the contest, trained
+    net-S-K.safetensors  the K-th net of stage S of `best`, trained
 
 Each is written beside the old one and renamed over it. Its header holds three texts: `history`
 (JSON, one row per epoch; of a net one row with its seconds), `identity` (JSON: settings, seed,
@@ -12,6 +12,7 @@ tensors and the other two.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ from gassip.settings import Settings
 from gassip.train.plan import Row
 
 FILE = "search.safetensors"
-NETS = "net-{}.safetensors"
+NETS = "net-{}.safetensors"  # of the stage and number that name a net
 
 
 class FolderCheckpoint:
@@ -63,22 +64,27 @@ class FolderCheckpoint:
             self.folder.mkdir(parents=True, exist_ok=True)
             write(self.folder / FILE, tensors(), history, self.identity)
 
-    def recall(self, number: int) -> tuple[dict[str, Tensor], float] | None:
-        path = self.folder / NETS.format(number)
+    def recall(self, name: str) -> tuple[dict[str, Tensor], float] | None:
+        path = self.folder / NETS.format(slug(name))
         if not path.exists():
             return None
         weights, (row,), stored = read(path)
         _check_identity(path, stored, self.identity)
         return weights, float(row["seconds"])
 
-    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         write(
-            self.folder / NETS.format(number),
+            self.folder / NETS.format(slug(name)),
             weights,
-            [{"epoch": number, "seconds": seconds}],
+            [{"net": name, "seconds": seconds}],
             self.identity,
         )
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower())
 
 
 def discard(folder: Path) -> None:

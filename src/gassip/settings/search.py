@@ -52,10 +52,12 @@ class Search(Part):
     weight_groups: Literal["element", "unit"] = setting(
         "element", "one score S_W per weight, or one per input feature and per hidden unit"
     )
-    weight_rule: Literal["score", "budget"] = setting(
-        "score", "keep weights with S_W > 0, or the highest weight_share"
+    weight_rule: Literal["score", "budget", "size"] = setting(
+        "score",
+        "keep weights with S_W > 0, the highest weight_share of the net's, or as many of the "
+        "highest as make weight_share of a GCN-64",
     )
-    weight_share: float = setting(0.5, "share of weights kept by weight_rule = budget", SHARE)
+    weight_share: float = setting(0.5, "share of weights kept by weight_rule budget or size", SHARE)
     sampled_paths: int = setting(
         0, "single architectures, drawn uniformly, trained beside the mixture", NOT_NEGATIVE
     )
@@ -78,6 +80,9 @@ class Search(Part):
         "paper", "remove edges with M_G < γ, M_G < 1/2, or the lowest"
     )
     edge_share: float = setting(0.9, "share of edges kept by edge_rule = budget", SHARE)
+    keep_last: bool = setting(
+        False, "the highest edge of every node stays, so that no node loses its last edge"
+    )
     kept_edges: Literal["soft", "binary"] = setting(
         "soft", "kept edges weigh M_G (soft), or as given (binary)"
     )
@@ -94,11 +99,16 @@ class Search(Part):
         "labelled", "L_struct sums over the labelled nodes, or over all nodes"
     )
     standardise: bool = setting(False, "standardise D_a before it is added to D_n")
-    structure_dropout: bool = setting(False, "dropout also while S_G and α are stepped")
+    structure_dropout: bool = setting(False, "dropout also while S_G is stepped")
     # α (Sec. 3.1)
     lr_alpha: float = setting(0.03, "Adam's learning rate for α, betas .5 and .999", NOT_NEGATIVE)
     alpha_start: float = setting(1e-3, "α starts at this multiple of N(0, 1)", NOT_NEGATIVE)
     alpha_nodes: Literal["val", "train"] = setting("val", "nodes whose loss moves α")
+    # the discrete architecture (Algorithm 2, line 9)
+    induced_from: int = setting(
+        1, "of this many most probable architectures the best on validation is taken", POSITIVE
+    )
+    induce_epochs: int = setting(100, "epochs of the trainings that choose among them", POSITIVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()

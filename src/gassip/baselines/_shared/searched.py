@@ -23,7 +23,7 @@ class Searched(Baseline):
     settings: Settings = field(default_factory=Settings)
 
     @classmethod
-    def for_graph(cls, graph: Graph, preset_name: str = "paper", **overrides: Any) -> Self:
+    def for_graph(cls, graph: Graph, preset_name: str = "literal", **overrides: Any) -> Self:
         """A preset for this graph with some fields replaced."""
         return cls(settings=preset(preset_name, graph, overrides))
 
