@@ -33,7 +33,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("words, few labels", {}, WORDS),
     ("many labels", {"labelled": 0.1}, {"consistency": 0.0}),
     ("no bag of words", {"words": False}, {"knn": 0}),
-    ("large", {"nodes": 30_000}, {"default_candidates": [*SHORT, "ArmaConv+ArmaConv"]} | LARGE),
+    (
+        "large",
+        {"nodes": 30_000},
+        WORDS | LARGE | {"default_candidates": [*SHORT, "ArmaConv+ArmaConv"]},
+    ),
     (
         "large, no words",
         {"nodes": 99_999, "words": False},
