@@ -14,7 +14,7 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Layer, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import ALL_OPS, MORE_OPS
-from gassip.paper import curriculum
+from gassip.paper import curriculum, loop
 from gassip.paper.induce import induce
 from gassip.paper.loop import difficulty_weights, step_alpha, step_structure, step_weights
 from gassip.paper.state import State
@@ -98,10 +98,10 @@ class Recorder:
     def save(self, tensors: Callable[[], dict[str, Tensor]], history: list[Row]) -> None:
         self.states.append(({k: v.detach().clone() for k, v in tensors().items()}, list(history)))
 
-    def recall(self, number: int) -> None:
+    def recall(self, name: str) -> None:
         return None
 
-    def remember(self, number: int, weights: dict[str, Tensor], seconds: float) -> None:
+    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None:
         pass
 
 
@@ -776,3 +776,34 @@ def test_kept_edges_in_the_sparser_graph(make_graph: Callable[..., Graph], kept_
     assert (
         solution.edges_kept == int(found.edge_keep.sum()) < solution.edges_total == graph.num_edges
     )
+
+
+def test_the_best_of_the_most_probable_architectures_is_induced(graph: Graph) -> None:
+    settings = QUICK.changed(induced_from=3, induce_epochs=4)
+    found = search(graph, settings, seed=2)
+    state = start(graph, settings)
+    with seeded(2, CPU):
+        state = loop.run(graph, settings.search)
+    values = []
+    for path in top_paths(state.supernet.alpha, 3):
+        plan = induce(state, settings, path=path)
+        short = replace(plan, recipe=replace(plan.recipe, epochs=4))
+        values.append((sum(retrain(graph, short, seed=s).accuracy["val"] for s in range(3)), plan))
+    best = max(values, key=lambda row: row[0])[1]
+    assert same(found, best)
+
+
+def test_an_undefined_metric_does_not_stop_the_choice_of_an_architecture(graph: Graph) -> None:
+    partial = replace(graph, val_mask=graph.val_mask & (graph.y != 0))  # no roc-auc there
+    settings = QUICK.changed(induced_from=3, induce_epochs=2)
+    found = search(partial, settings, metric="roc-auc")
+    assert same(found, search(partial, settings, metric="roc-auc"))
+
+
+def test_every_node_keeps_its_highest_edge_where_that_is_asked_for(graph: Graph) -> None:
+    settings = QUICK.changed(edge_rule="budget", edge_share=0.1)
+    before = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
+    for keep_last in (False, True):
+        kept = search(graph, settings.changed(keep_last=keep_last)).edge_keep
+        after = torch.bincount(graph.edge_index[1][kept], minlength=graph.num_nodes)
+        assert bool(((after > 0) == (before > 0)).all()) is keep_last
