@@ -35,7 +35,7 @@ def test_candidates_do_not_see_what_is_hidden_from_them(monkeypatch: pytest.Monk
     def spy(
         self: Trials, stage: str, architecture: Architecture, recipe: Recipe, graph: Graph
     ) -> Trial:
-        if stage == "finalist":
+        if stage == "candidate":
             seen.append(graph.train_mask)
         return train(self, stage, architecture, recipe, graph)
 

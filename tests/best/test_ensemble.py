@@ -41,7 +41,7 @@ def test_equal_seeds_teach_the_same_and_test_labels_do_not_matter() -> None:
     assert [own.recipe for own in first.trials] == [own.recipe for own in again.trials]
     assert not torch.equal(first.probs, taught(trials_on(seed=1), QUICK).value.probs)
     recipes = [f"recipe {name}" for name in ("strong", "medium", "norm")]
-    stages = ["graph with all edges", *recipes, "finalist", "finalist"]
+    stages = ["graph with all edges", *recipes, "candidate", "candidate"]
     assert [row["stage"] for row in rows] == stages
     assert [row["epoch"] for row in rows] == list(range(1, 7))
 
@@ -60,7 +60,7 @@ def test_predictors_weigh_alike_unless_other_weights_are_likelier_by_more_than_c
     def agreed(*given: Tensor) -> tuple[Tensor, list[float]]:
         predictors = {str(at): probs for at, probs in enumerate(given)}
         weights, decision = ensemble_weights(predictors, graph)
-        gain = float(decision.tried[1]["statistic"])
+        gain = float(decision.tried[-1]["statistic"])
         assert decision.threshold == 3 and (gain > 3) == (len(set(weights.tolist())) > 1)
         return combined(predictors, weights, graph), weights.tolist()
 
@@ -110,7 +110,7 @@ def test_those_who_teach_beside_the_candidates_are_asked_by_the_settings(
     rows: list[Row] = []
     found = taught(trials_on(rows=rows), QUICK.changed(knn=knn, spectral=spectral))
     assert [part.rsplit(" ", 1)[0] for part in found.decision.taken.split(", ")] == predictors
-    assert ("similar nodes" in [row["stage"] for row in rows]) == (knn > 0)
+    assert ("kNN teacher" in [row["stage"] for row in rows]) == (knn > 0)
     assert all("similar" not in str(trial.architecture) for trial in found.value.trials)
 
 
@@ -127,7 +127,7 @@ def test_the_best_candidates_are_trained_anew_wider_on_all_labels(
 
     monkeypatch.setattr(Trials, "train", spy)
     found = taught(own, QUICK.changed(teachers=1, teacher_hidden=24)).value
-    candidates = [net for stage, _, net in trained if stage == "finalist"]
+    candidates = [net for stage, _, net in trained if stage == "candidate"]
     (graph, teacher), *more = [(graph, net) for stage, graph, net in trained if stage == "teacher"]
     best = max(candidates, key=lambda net: net.value).architecture
     assert not more and torch.equal(graph.train_mask, own.graph.train_mask)  # no label is hidden

@@ -1,7 +1,16 @@
 import pytest
 import torch
 
-from gassip.best.significance import beyond_chance, likelier, likelihood_gain, mcnemar
+from gassip.best.significance import (
+    GROUPS,
+    Validation,
+    gain,
+    jackknife,
+    likelier,
+    likelihood_gain,
+    mcnemar,
+    stratified_groups,
+)
 
 
 def marks(*counts: tuple[int, int]) -> torch.Tensor:
@@ -15,10 +24,38 @@ def test_mcnemar_by_hand() -> None:
     assert mcnemar(challenger, incumbent) == pytest.approx(1.1547, abs=1e-4)
     assert mcnemar(incumbent, challenger) == pytest.approx(-1.1547, abs=1e-4)
     assert mcnemar(challenger, challenger) == 0.0
-    assert beyond_chance(challenger, incumbent, 1.1) and not beyond_chance(challenger, incumbent)
-    # b = 4 and c = 0: 2 is not above 2; b = 5: 2.236
-    assert not beyond_chance(marks((1, 4), (1, 9)), marks((0, 4), (1, 9)))
-    assert beyond_chance(marks((1, 5), (1, 9)), marks((0, 5), (1, 9)))
+    # b = 4 and c = 0: 4 / 2; b = 5: √5
+    assert mcnemar(marks((1, 4), (1, 9)), marks((0, 4), (1, 9))) == 2.0
+    assert mcnemar(marks((1, 5), (1, 9)), marks((0, 5), (1, 9))) == pytest.approx(5**0.5)
+
+
+def test_groups_deal_out_every_class_in_turn() -> None:
+    y = torch.arange(90) % 3
+    groups = stratified_groups(y)
+    assert set(groups.tolist()) == set(range(GROUPS))
+    for label in range(3):
+        counts = torch.bincount(groups[y == label], minlength=GROUPS)
+        assert int(counts.max() - counts.min()) <= 1
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
+    """Of 20 nodes in 20 groups, Δ of accuracy is a mean: se² = Σ (d_i − mean d)² / (n (n − 1))."""
+    y = torch.zeros(20, dtype=torch.long)
+    better, worse = marks((1, 15), (0, 5)), marks((0, 6), (1, 6), (0, 8))
+    one, two = (Validation("accuracy", torch.eye(2)[(~own).long()], y) for own in (better, worse))
+    d = better.double() - worse.double()  # 9 of 20: mean .45
+    expected = float(d.mean() / (d.std() / 20**0.5))
+    assert jackknife(one, two) == pytest.approx(expected, rel=1e-5)
+    assert jackknife(two, one) == pytest.approx(-expected, rel=1e-5)
+    assert jackknife(one, one) == 0.0
+    assert gain(one, two) == mcnemar(better, worse)  # accuracy has a test of its own
+
+
+def test_where_the_metric_is_undefined_nobody_wins() -> None:
+    y = torch.zeros(30, dtype=torch.long)  # one class: no roc-auc
+    probs = torch.softmax(torch.randn(30, 2, generator=torch.Generator().manual_seed(0)), 1)
+    one, two = Validation("roc-auc", probs, y), Validation("roc-auc", probs.flip(1), y)
+    assert one.score() is None and gain(one, two) == 0.0
 
 
 def test_a_gain_counts_in_units_of_its_standard_error() -> None:

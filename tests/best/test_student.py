@@ -12,7 +12,7 @@ from gassip.best.student import (
     choose_edges,
     choose_student,
     classroom,
-    finalists,
+    student_architectures,
     widest,
 )
 from gassip.best.trials import Trials
@@ -114,15 +114,15 @@ def test_a_pruned_net_is_tried_only_where_the_teacher_is_ahead(ahead: bool) -> N
     students: list[tuple[str, ...]] = [("Linear", "APPNP5"), ("GCNConv", "GCNConv")]
     student = choose_edges(room, choose_student(room, students, 0.35).value, 0.35).value
     found = prune_if_behind(room, student, students, settings)
-    assert any(str(row["stage"]).startswith("size") for row in rows) == ahead
+    assert any(str(row["stage"]).startswith("pruned") for row in rows) == ahead
     assert len(found.decision.tried) > 1 if ahead else found.value.trial is student.trial
 
 
 def test_the_final_operations_may_be_given() -> None:
     own = Student(final_ops="GCNConv+Linear")
     ranked = [Architecture(ops=("Linear", "APPNP5"), hidden=(6,))]
-    assert finalists(own, ranked) == [("GCNConv", "Linear")]
-    assert finalists(Student(), ranked) == [("Linear", "APPNP5")]
+    assert student_architectures(own, ranked) == [("GCNConv", "Linear")]
+    assert student_architectures(Student(), ranked) == [("Linear", "APPNP5")]
 
 
 def test_controls_are_settings() -> None:
