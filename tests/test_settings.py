@@ -16,7 +16,7 @@ from gassip.graph.graph import Graph
 from gassip.operations import ALL_OPS, MORE_OPS, NET_OPS, OPERATIONS
 from gassip.settings import PRESETS, Settings, preset
 from gassip.settings.best import Best
-from gassip.settings.presets import best, paper
+from gassip.settings.presets import PAPER_SEARCH, best, literal, paper
 from gassip.settings.settings import FIELDS, from_flat, read_settings, unread
 from gassip.settings.training import Recipe, Retraining
 
@@ -184,9 +184,8 @@ def test_every_setting_is_read(name: str) -> None:
     """A setting that nothing reads is a promise nobody keeps."""
     own = FIELDS[name]
     if own.part == "retraining":  # read by way of the recipe
-        changed = Settings.of(**{name: {"fresh": "rewind", "best": "last"}.get(own.default, 0.5)})
-        if own.kind is int:
-            changed = Settings.of(**{name: 7})
+        others = {"fresh": "rewind", "best": "last", 300: 7}
+        changed = Settings.of(**{name: others.get(own.default, 0.5)})
         recipe = Recipe.of(changed.retraining)
         assert getattr(recipe, own.attribute) == changed.value(own) != own.default
     else:
@@ -203,7 +202,7 @@ def test_a_recipe_starts_as_retraining_does() -> None:
     assert Recipe.of(Retraining(epochs=7), batch_norm=True) == Recipe(epochs=7, batch_norm=True)
     for wrong in ({"epochs": 0}, {"dropout": 1.0}, {"prune_to": -1}, {"label_weight": -0.5}):
         with pytest.raises(GassipError, match=rf"^{next(iter(wrong))} is"):
-            Recipe(**wrong)  # type: ignore[arg-type]
+            Recipe(**wrong)
 
 
 @pytest.mark.parametrize("settings", [paper(), best(), best().changed(heads=2, final_ops="")])
@@ -239,16 +238,17 @@ def test_what_the_settings_do_not_read_is_known() -> None:
 
 
 def test_preset_of_a_small_graph() -> None:
-    assert preset("paper", ring(40)) == Settings() == paper()
+    assert preset("literal", ring(40)) == Settings() == literal()
 
 
 @pytest.mark.parametrize(
     ("nodes", "layers", "wide"),
     [(29_999, 2, True), (30_000, 2, False), (99_999, 2, False), (100_000, 3, False)],
 )
-def test_preset_follows_the_size(nodes: int, layers: int, wide: bool) -> None:
-    found = preset("paper", ring(nodes))
-    search = found.search
+@pytest.mark.parametrize("name", ["paper", "literal"])
+def test_preset_follows_the_size(name: str, nodes: int, layers: int, wide: bool) -> None:
+    graph = ring(nodes)
+    search = preset(name, graph).search
     assert search.layers == layers
     assert search.batch_norm is not wide
     assert ("SAGEConv" in search.ops) is wide and len(search.ops) == (5 if wide else 4)
@@ -261,7 +261,7 @@ def best_of(graph: Graph, **overrides: Any) -> dict[str, Any]:
 
 def steps(flat: dict[str, Any]) -> tuple[float, int, int, int]:
     names = ("retrain_lr", "retrain_epochs", "prune_epochs", "trial_epochs")
-    return tuple(flat[name] for name in names)  # type: ignore[return-value]
+    return tuple(flat[name] for name in names)
 
 
 def words(nodes: int, labelled: float) -> Graph:
@@ -320,6 +320,13 @@ def test_no_net_is_made_smaller_than_is_of_use() -> None:
     assert best_of(tiny, size_share=0.1)["size_share"] == 0.1
     wide = replace(tiny, x=torch.zeros(80, 200))  # 201 · 64 + 130 = 12,994
     assert best_of(wide)["size_share"] == 0.35
+
+
+def test_paper_is_literal_but_for_its_reading_of_the_gaps() -> None:
+    assert paper() == literal().changed(**PAPER_SEARCH) != literal()
+    assert paper().best is None and paper().retraining == literal().retraining
+    changed = {name for name, value in paper().flat().items() if value != literal().flat()[name]}
+    assert changed == set(PAPER_SEARCH)  # nothing is named that does not differ
 
 
 def test_overrides_win_over_the_preset() -> None:

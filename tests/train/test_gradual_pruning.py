@@ -8,14 +8,14 @@ import torch
 from gassip.best.ensemble import Teacher
 from gassip.best.pipeline import search
 from gassip.best.pruning import far_behind, prune_candidates, pruning_recipe, shares
-from gassip.best.rules import gcn_weights
+from gassip.best.significance import Validation
 from gassip.best.student import Classroom, widest
 from gassip.best.trials import Trials
 from gassip.deploy.runtime import load
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
-from gassip.operations import MORE_OPS
+from gassip.operations import MORE_OPS, gcn_weights
 from gassip.runs.write import open_run, save
 from gassip.settings import Settings, preset
 from gassip.settings.training import Recipe
@@ -204,15 +204,17 @@ def test_a_pruned_student_is_wider_and_has_as_many_weights() -> None:
 
 
 def test_how_far_behind_a_net_is() -> None:
-    teacher = torch.ones(1000, dtype=torch.bool)
-    assert far_behind(torch.arange(1000) >= 20, teacher, 0.01)
-    assert not far_behind(torch.arange(1000) >= 20, teacher, 0.02)
-    assert not far_behind(
-        torch.arange(1000) >= 9, teacher, 0.01
-    )  # beyond chance, but less than a point
-    assert not far_behind(teacher, torch.arange(1000) >= 20, 0.01)
+    def said(right: torch.Tensor) -> Validation:
+        return Validation("accuracy", torch.eye(2)[(~right).long()], torch.zeros_like(right).long())
+
+    teacher, nodes = said(torch.ones(1000, dtype=torch.bool)), torch.arange(1000)
+    assert far_behind(said(nodes >= 20), teacher, 0.01)
+    assert not far_behind(said(nodes >= 20), teacher, 0.02)
+    assert not far_behind(said(nodes >= 9), teacher, 0.01)  # beyond chance, but less than a point
+    assert not far_behind(teacher, said(nodes >= 20), 0.01)
     few = torch.arange(50)
-    assert not far_behind(few != 0, few != 1, 0.01)  # each has one that the other has not
+    # each has one that the other has not
+    assert not far_behind(said(few != 0), said(few != 1), 0.01)
 
 
 def test_what_is_tried_beyond_the_narrow_net() -> None:
