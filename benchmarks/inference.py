@@ -86,7 +86,8 @@ def search(name: str, folder: Path) -> None:
     meta = json.loads(gassip(*command))
     print(f"\n{name}: {' ‖ '.join(meta['architecture'])}, hidden {meta['net']['hidden']}", end="")
     print(
-        f", weights {meta['weights_kept']:,}, edges {meta['edges_kept']:,} of {meta['edges_total']:,}"
+        f", weights {meta['weights_kept']:,}, edges {meta['edges_kept']:,} of "
+        f"{meta['edges_total']:,}"
     )
     print(f"  budget: weights {BUDGET[0]}, multiply-adds {BUDGET[1]} of GCN-64", end="")
     print(
@@ -110,7 +111,10 @@ def child(what: str, *arguments: str, threads: int = 1) -> dict[str, Any]:
     """One of this module's measurements in a process of its own."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     env = os.environ | dict.fromkeys(names, str(threads))
-    code = f"import sys; from benchmarks import inference; inference.answer(inference.{what}, sys.argv[1:])"
+    code = (
+        f"import sys; from benchmarks import inference; inference.answer(inference.{what}, "
+        f"sys.argv[1:])"
+    )
     run = subprocess.run(
         [sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True
     )
@@ -164,7 +168,7 @@ def sides(name: str, folder: str) -> tuple[Sides, Sides]:
     gcn, gat = pyg("GCNConv", graph), pyg("GATConv", graph)
     own, masked = gcn64(graph).eval(), MaskedGraph.of(graph)
     unpruned = dataclasses.replace(in_runtime(own, graph), reorder=True)
-    kept = MaskedGraph.of(graph.keep(run.found.edge_keep))
+    kept = MaskedGraph.of(graph.keep(run.plan.edge_keep))
     if run.edge_weight is not None:
         kept.edge_weight = run.edge_weight
     options = onnxruntime.SessionOptions()
@@ -277,11 +281,11 @@ def training(name: str, folder: str) -> dict[str, Any]:
 
     from gassip.graph.datasets import load
     from gassip.runs.write import open_run
-    from gassip.train.trainer import planned_net, sparser, train
+    from gassip.train.trainer import planned_net, train
 
     torch.set_num_threads(1)
-    graph, found, epochs = load(name), open_run(folder).found, TRAINING[name][1]
-    data, own = graph.to_data(), sparser(graph, found)
+    graph, found, epochs = load(name), open_run(folder).plan, TRAINING[name][1]
+    data, own = graph.to_data(), found.on(graph)
 
     def ours() -> None:
         train(planned_net(graph, found), own, epochs=epochs, lr=0.01, weight_decay=5e-4)
@@ -313,7 +317,10 @@ def training(name: str, folder: str) -> dict[str, Any]:
 
 def training_bar(name: str, spans: dict[str, Any]) -> bool:
     bar, epochs = TRAINING[name]
-    detail = f"{name}: retraining / PyG GCN-64, {epochs} epochs, {spans['ours']:.2f} s / {spans['pyg']:.2f} s"
+    detail = (
+        f"{name}: retraining / PyG GCN-64, {epochs} epochs, {spans['ours']:.2f} s / "
+        f"{spans['pyg']:.2f} s"
+    )
     return say(detail, spans["ours"] / spans["pyg"], bar, least=False)
 
 
@@ -386,7 +393,8 @@ def footprint_bars(folder: Path) -> list[bool]:
         ]
         found[title] = {what: median(run[what] for run in runs) for what in ("seconds", "MiB")}
         print(
-            f"cora, {title}: import {found[title]['seconds']:.3f} s, resident {found[title]['MiB']:.0f} MiB"
+            f"cora, {title}: import {found[title]['seconds']:.3f} s, resident "
+            f"{found[title]['MiB']:.0f} MiB"
         )
     met = [
         say(
@@ -414,7 +422,8 @@ def bytes_bar(folder: Path) -> bool:
         print(f"cora, {precision}: model {sizes[precision]:,} bytes, {meta['agreement']}")
     onnx = folder.with_suffix(".onnx").stat().st_size
     print(
-        f"cora, bytes: GCN-64 {whole:,}, run {sizes['run']:,}, ONNX with the graph {onnx:,}, {others}"
+        f"cora, bytes: GCN-64 {whole:,}, run {sizes['run']:,}, ONNX with the graph {onnx:,}, "
+        f"{others}"
     )
     return say(
         "model of the run / GCN-64's state dict, bytes", sizes["run"] / whole, 0.3, least=False

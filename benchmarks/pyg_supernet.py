@@ -14,6 +14,7 @@ from torch_geometric.nn import ARMAConv, GATConv, GCNConv, GraphConv
 from gassip.graph.graph import Graph
 from gassip.paper import curriculum
 from gassip.paper.supernet import Path, top_paths
+from gassip.settings.search import Search
 
 
 class Dense(nn.Linear):
@@ -45,7 +46,7 @@ def layer(width: tuple[int, int]) -> nn.ModuleList:
 class PygSearch:
     """State and steps of one search on PyG's layers."""
 
-    def __init__(self, graph: Graph, settings: Gassip) -> None:
+    def __init__(self, graph: Graph, settings: Search) -> None:
         data = graph.to_data()
         self.graph, self.settings = graph, settings
         self.x, self.edge_index = data.x, data.edge_index

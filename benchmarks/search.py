@@ -12,11 +12,12 @@ from gassip.graph.graph import Graph
 from gassip.paper.loop import epoch
 from gassip.paper.state import State
 from gassip.settings import preset
+from gassip.settings.search import Search
 
 BARS = {"cora": 8.0, "citeseer": 12.0}
 
 
-def ours(graph: Graph, settings: Gassip) -> Callable[[], object]:
+def ours(graph: Graph, settings: Search) -> Callable[[], object]:
     state = State(graph, settings)
     state.history = [{}] * settings.warmup_epochs  # past the warm-up, so that every step runs
     return lambda: epoch(state, "accuracy")
@@ -27,8 +28,8 @@ def main() -> bool:
     met = []
     for name, bar in BARS.items():
         graph = load(name)
-        settings = preset("paper", graph)
-        darts = preset("paper", graph, {"prune": False, "sparsify": False})
+        settings = preset("literal", graph).search
+        darts = preset("literal", graph, {"prune": False, "sparsify": False}).search
         pyg = PygSearch(graph, settings)
         sides = {"ours": ours(graph, settings), "pyg": pyg.epoch, "darts": ours(graph, darts)}
         spans = alternate(sides, repeats=21)

@@ -36,7 +36,8 @@ def report(
     sign = "≥" if higher_is_better else "≤"
     threads = f"{torch.get_num_threads()} thread(s)"
     print(
-        f"{'ok  ' if met else 'MISS'}  {title}: {ratio:.2f} (bar {sign} {bar:g}), {threads}{detail}",
+        f"{'ok  ' if met else 'MISS'}  {title}: {ratio:.2f} (bar {sign} {bar:g}), "
+        f"{threads}{detail}",
         flush=True,
     )
     return met

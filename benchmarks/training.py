@@ -90,7 +90,10 @@ def many_seeds(name: str) -> bool:
         warmup=0,
     )
     ratio = COPIES * spans["single"] / spans["many"]
-    detail = f"; single {spans['single'] / 0.3:.2f}, batched {spans['many'] / COPIES / 0.3:.2f} ms per epoch"
+    detail = (
+        f"; single {spans['single'] / 0.3:.2f}, batched {spans['many'] / COPIES / 0.3:.2f} ms "
+        f"per epoch"
+    )
     title = f"{name}: {COPIES} single runs / {COPIES} seeds at once"
     return report(title, ratio, 3.0, higher_is_better=True, detail=detail)
 

@@ -6,9 +6,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args, get_origin
 
 import numpy as np
 import pytest
@@ -20,12 +19,14 @@ from gassip import cli, metrics
 from gassip.budget.fit import gcn64
 from gassip.cli import main
 from gassip.commands import common, evaluate
+from gassip.commands.flags import SETTING
 from gassip.commands.search import gcn64_params
 from gassip.graph.graph import Graph
 from gassip.runs import checkpoint
 from gassip.runs import write as artefact
-from gassip.settings import Gassip
-from gassip.train.trainer import Found
+from gassip.settings import Settings
+from gassip.settings.settings import FIELDS, Field
+from gassip.train.plan import Plan
 
 QUICK = [
     "--preset",
@@ -121,6 +122,7 @@ def test_search_ends_with_a_summary_and_the_folder(
     assert sorted(os.listdir("runs")) == ["graph-paper-seed0"]
     assert set(os.listdir("runs/graph-paper-seed0")) == {
         "meta.json",
+        "decisions.json",
         "inputs.safetensors",
         *artefact.FILES,
     }
@@ -159,33 +161,27 @@ def test_on_a_terminal_there_is_a_bar(
     assert "5/5" in err and "━" in err and "weights" in err and "‖" in err
 
 
-def test_every_setting_is_a_flag(arrays: Arrays) -> None:
+def words_of(own: Field) -> tuple[list[str], object]:
+    """A flag as it is written, and what it should be read as."""
+    flag, default = "--" + own.name.replace("_", "-"), own.default
+    if own.kind is bool:
+        return [f"--no-{flag[2:]}"], False
+    if get_origin(own.kind) is Literal:
+        last = get_args(own.kind)[-1]
+        return [flag, last], last
+    if isinstance(default, tuple):
+        return [flag, ",".join(map(str, default))], default
+    return [flag, str(default)], default
+
+
+@pytest.mark.parametrize("command", ["search", "front"])
+def test_every_setting_is_a_flag(command: str) -> None:
     parser = cli.build_parser()
-    text = {"weight_form": "double", "retrain_start": "inherit"}
-    lists = {
-        "ops": "GCNConv,Linear",
-        "portfolio": "",
-        "edge_rules": "hubs",
-        "size_steps": "2.5",
-        "edge_shares": "0.8",
-    }
-    lists |= {"clean_shares": "", "prunable": "Linear+APPNP5", "recipes": "norm,medium"}
-    for own in fields(Gassip):
-        flag = "--" + own.name.replace("_", "-")
-        given = (
-            [f"--no-{flag[2:]}"]
-            if own.type is bool
-            else [flag, text.get(own.name, str(own.default))]
-        )
-        given = [flag, lists[own.name]] if own.name in lists else given
-        values = vars(parser.parse_args(["search", *given]))
-        assert f"setting.{own.name}" in values
-        expected: object = False if own.type is bool else own.default
-        value = values[f"setting.{own.name}"]
-        if own.name in lists:
-            assert ",".join(map(str, value)) == lists[own.name]
-        else:
-            assert value == text.get(own.name, expected)
+    for own in FIELDS.values():
+        words, expected = words_of(own)
+        values = vars(parser.parse_args([command, *words]))
+        assert values[SETTING + own.name] == expected
+    assert not any(name.startswith(SETTING) for name in vars(parser.parse_args([command])))
 
 
 def test_flags_win_over_the_file_and_the_file_over_the_preset(
@@ -212,7 +208,7 @@ def test_flags_win_over_the_file_and_the_file_over_the_preset(
         4,
         ["Linear", "GCNConv"],
     )
-    assert settings["prune"] is False and settings["lr_alpha"] == Gassip().lr_alpha
+    assert settings["prune"] is False and settings["lr_alpha"] == FIELDS["lr_alpha"].default
 
 
 def test_equal_seeds_give_equal_bits(arrays: Arrays) -> None:
@@ -349,10 +345,13 @@ def test_threads_that_wait_sleep_soon_unless_the_user_says_otherwise(
 def test_without_arguments_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "gassip" in capsys.readouterr().err
-    for command in ("search", "evaluate", "predict", "datasets"):
+    for command in ("evaluate", "predict", "datasets", "explain"):
         with pytest.raises(SystemExit) as done:
             main([command, "--help"])
         assert done.value.code == 0 and f"example: gassip {command}" in capsys.readouterr().out
+    for command in ("search", "front"):
+        assert main([command, "--help"]) == 0
+        assert f"example: gassip {command}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["search", "--help"], ["datasets"]])
@@ -366,57 +365,15 @@ def test_help_and_the_list_do_without_torch(arguments: list[str]) -> None:
     assert done.returncode == 0 and done.stdout and not done.stderr
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """One field of every kind that a method's settings may hold."""
-
-    rate: float = 0.5
-    steps: int | None = None
-    widths: tuple[int, ...] = (8, 4)
-    kind: Literal["a", "b"] = "a"
-    order: Literal[1, 2] = 1
-    deep: bool = True
-    title: str = "none"
-    inner: Gassip = field(default_factory=Gassip)
-
-
 def test_names_kept_beside_torch_are_those_of_the_modules() -> None:
     assert common.METRICS == metrics.METRICS
 
 
-def test_flags_of_any_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    parser = common.Parser(prog="gassip")
-    common.add_setting_flags(parser, Sample)
-    given = [
-        "--rate",
-        "2",
-        "--steps",
-        "3",
-        "--widths",
-        "1,2",
-        "--kind",
-        "b",
-        "--order",
-        "2",
-        "--no-deep",
-    ]
-    values = common.given_settings(parser.parse_args([*given, "--title", "x"]))
-    assert values == {
-        "rate": 2.0,
-        "steps": 3,
-        "widths": (1, 2),
-        "kind": "b",
-        "order": 2,
-        "deep": False,
-        "title": "x",
-    }
-    assert common.given_settings(parser.parse_args([])) == {}
-    assert "--inner" not in parser.format_help() and "(default 8,4)" in parser.format_help()
-    for wrong in (["--widths", "1,x"], ["--order", "3"], ["--steps", "1.5"]):
-        with pytest.raises(SystemExit):
-            parser.parse_args(wrong)
-        err = capsys.readouterr().err
-        assert err.count("\n") == 1 and wrong[0] in err and wrong[1] in err
+@pytest.mark.parametrize(
+    "wrong", [["--size-steps", "1,x"], ["--edge-scores", "up"], ["--layers", "1.5"]]
+)
+def test_a_wrong_value_is_one_line(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    refused(capsys, ["search", *wrong], wrong[1])
 
 
 def test_public_names_are_there_and_functions_win_over_modules() -> None:
@@ -611,24 +568,19 @@ def test_evaluate_tells_the_spread_of_searches_from_that_of_retrains(
     assert result["search_seeds"] == [0, 1] and len(result["architectures"]) == 2
 
 
-def test_evaluate_searches_again_by_what_the_search_began_with(
+def test_evaluate_searches_again_by_the_runs_settings(
     ready: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, graph = artefact.open_run(ready / "run"), gassip.read(ready / "graph.npz")
-    found, asked = replace(run.found, searched=replace(run.found.settings, hidden=4)), []
-    source = {
-        name: run.meta["source"][name]
-        for name in ("kind", "path", "seed", "undirected", "normalize")
-    }
-    artefact.save("run", graph, found, gassip.retrain(graph, found), source=source)
+    run, asked = artefact.open_run(ready / "run"), []
+    shutil.copytree(ready / "run", "run")
 
-    def spy(graph: Graph, settings: Gassip, budget: object, **options: object) -> list[Found]:
+    def spy(graph: Graph, settings: Settings, budget: object, **options: object) -> list[Plan]:
         asked.append(settings)
-        return [found]
+        return [run.plan]
 
     monkeypatch.setattr("gassip.budget.candidates.search_within", spy)
     assert main(["evaluate", "run", "--seeds", "1", "--searches", "2", "--quiet"]) == 0
-    assert asked == [found.searched]
+    assert asked == [run.plan.settings]
 
 
 def test_spread_by_hand() -> None:
@@ -656,6 +608,8 @@ def test_predict_labels_the_runs_own_graph(ready: Path, capsys: pytest.CaptureFi
         logits = run.model(torch.from_numpy(arrays["x"]), run.edge_index, run.edge_weight)
     assert [row["label"] for row in rows] == [str(k) for k in logits.argmax(1).tolist()]
     capsys.readouterr()
+    assert main(["predict", str(ready / "run"), "--out", "-"]) == 0
+    assert capsys.readouterr().out == Path("labels.csv").read_text() and not Path("-").exists()
     refused(capsys, ["predict", str(ready / "run"), "--out", "labels.csv"], "labels.csv exists")
     assert main(["predict", str(ready / "run"), "--out", "labels.csv", "--overwrite"]) == 0
 

@@ -272,7 +272,8 @@ def main() -> None:
     write_npz(args.out, arrays)
     num_nodes, num_features = arrays["x_shape"]
     print(
-        f"{args.out}: {num_nodes} nodes, {arrays['edge_index'].shape[1]} directed edges, {num_features} features"
+        f"{args.out}: {num_nodes} nodes, {arrays['edge_index'].shape[1]} directed edges, "
+        f"{num_features} features"
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gassip.best.pipeline import search as search
-    from gassip.budget.fit import Budget as Budget
+    from gassip.budget.budget import Budget as Budget
     from gassip.budget.fit import fit_budget as fit_budget
     from gassip.errors import GassipError as GassipError
     from gassip.estimator import GassipClassifier as GassipClassifier
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "Budget": "budget.fit",
+    "Budget": "budget.budget",
     "Plan": "train.plan",
     "Settings": "settings",
     "GassipClassifier": "estimator",

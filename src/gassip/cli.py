@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from gassip import __version__
-from gassip.commands.common import Parser, fail
+from gassip.commands.common import HelpFormatter, Parser, fail, nearest
 from gassip.errors import GassipError
 
 COMMANDS = (
     "search",
+    "explain",
     "evaluate",
     "front",
     "predict",
@@ -26,6 +27,7 @@ COMMANDS = (
     "run",
     "tune",
     "table",
+    "completion",
 )  # modules of gassip.commands, as the help lists them
 
 
@@ -40,30 +42,53 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given:
         parser.print_help(sys.stderr)
         return 2
-    args = parser.parse_args(given, argparse.Namespace(argv=given))
     try:
+        check_words(parser, given)
+        args = parser.parse_args(given, argparse.Namespace(argv=given))
         status: int = args.run(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader of our output has gone, e.g. `gassip datasets | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except GassipError as error:
-        return fail(str(error))
-    except OSError as error:
-        return fail(
-            f"{error.filename}: {error.strerror}"
-            if error.filename
-            else str(error.strerror or error)
-        )
-    except (MemoryError, RuntimeError) as error:
-        if isinstance(error, MemoryError) or "memory" in str(error):
-            return fail(
-                f"out of memory ({str(error).splitlines()[0] if str(error) else 'no more to be had'})"
-            )
-        raise
     except KeyboardInterrupt:
         return fail("interrupted", 130)
+    except (GassipError, OSError, MemoryError, RuntimeError, ModuleNotFoundError) as error:
+        line = one_line(error, given[0])
+        if line is None:
+            raise
+        return fail(line)
+
+
+def one_line(error: Exception, command: str) -> str | None:
+    """What a user can do something about, in one line; None for a fault of the program."""
+    if isinstance(error, GassipError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package == "gassip":
+            return None
+        return f"gassip {command} needs {package}, which is not installed: pip install {package}"
+    if isinstance(error, OSError):
+        reason = str(error.strerror or error)
+        return f"{error.filename}: {reason}" if error.filename else reason
+    if isinstance(error, MemoryError) or "memory" in str(error):
+        first = [*str(error).splitlines(), "no more to be had"][0]
+        return f"out of memory ({first})"
+    return None
+
+
+def check_words(parser: Parser, given: Sequence[str]) -> None:
+    """Refuse a command or a flag that there is not, with the nearest that there is."""
+    name = given[0]
+    if name.startswith("-"):
+        parser.check_flags(given[:1])
+        return
+    if name not in COMMANDS:
+        near = nearest(name, COMMANDS)
+        hint = f"did you mean {near}?" if near else f"there are {', '.join(COMMANDS)}"
+        raise GassipError(f"there is no command {name!r}; {hint}")
+    parser.commands[name].check_flags(given[1:])
 
 
 def large_pages() -> None:
@@ -90,9 +115,11 @@ def build_parser() -> Parser:
         prog="gassip",
         description="Search a light graph neural network for a graph.",
         allow_abbrev=False,
+        formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gassip {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in COMMANDS:
         import_module(f"gassip.commands.{name}").add(commands)
+    parser.commands = dict(commands.choices)
     return parser

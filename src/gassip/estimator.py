@@ -17,8 +17,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from gassip.best.pipeline import search
+from gassip.budget.budget import Budget
 from gassip.budget.candidates import retrain_best, search_within
-from gassip.budget.fit import Budget, check_possible
+from gassip.budget.fit import check_possible
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph, to_numpy
 from gassip.metrics import METRICS, Metric
@@ -30,8 +31,8 @@ from gassip.train.trainer import retrain
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
-    """Search, then retrain. `settings` is a Settings, or a mapping of the fields that differ from the
-    preset.
+    """Search, then retrain. `settings` is a Settings, or a mapping of the fields that differ from
+    the preset.
 
     `budget` is a Budget, or a mapping of its fields such as {"max_params": "25%"}: the net is then
     physically cut to it, and `fit` raises GassipError with the least that can be had where it
@@ -143,7 +144,8 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         graph = data if isinstance(data, Graph) else _inputs_of(data, self.graph_.class_names)
         if graph.num_features != self.n_features_in_:
             raise GassipError(
-                f"x has {graph.num_features} features; the classifier was fitted on {self.n_features_in_}"
+                f"x has {graph.num_features} features; the classifier was fitted on "
+                f"{self.n_features_in_}"
             )
         graph = self.plan_.on(graph, all_edges=True)
         if inputs_fingerprint(graph) == inputs_fingerprint(

@@ -5,7 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gassip.cli import main
+from gassip.cli import build_parser, main
+from gassip.commands.flags import given_settings
+from gassip.commands.front import SCREEN
 
 QUICK = [
     "--epochs",
@@ -63,7 +65,8 @@ def test_front_writes_nested_points_and_gcns(
     )
     rows = list(csv.DictReader((out / "front.csv").read_text().splitlines()))
     assert [int(row["params"]) for row in rows] == [row["params"] for row in record["points"]]
-    assert b"<svg" in (out / "front.svg").read_bytes()
+    drawing = (out / "front.svg").read_text()
+    assert "<svg" in drawing and "nets of one search" in drawing
     assert main(command) == 2 and "exists; choose another --out" in capsys.readouterr().err
     assert main([*command, "--overwrite", "--json", "--shares", "50", "--retrains", "1"]) == 0
     again = json.loads(capsys.readouterr().out)
@@ -141,3 +144,9 @@ def test_an_impossible_budget_leaves_nothing(
     said = capsys.readouterr().err
     assert message in said and len(said.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_the_dropout_of_the_gcns_is_read_under_any_preset() -> None:
+    words = ["front", "--preset", "best", "--retrain-dropout", "0.3"]
+    args = build_parser().parse_args(words)
+    assert given_settings(args, SCREEN) == {"weight_groups": "unit", "retrain_dropout": 0.3}

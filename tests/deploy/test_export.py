@@ -256,10 +256,10 @@ def test_the_command_exports_both(
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        (["--format", "onnx", "--precision", "int8"], "belong to --format runtime"),
+        (["--format", "onnx", "--precision", "int8"], "belongs to --format runtime"),
         (["--format", "runtime", "--dynamic"], "--dynamic belongs to --format onnx"),
         (["--format", "executorch", "--dynamic"], "--dynamic belongs to --format onnx"),
-        (["--format", "executorch", "--precision", "int8"], "belong to --format runtime"),
+        (["--format", "executorch", "--precision", "int8"], "belongs to --format runtime"),
         (["--format", "executorch", "--out", "."], "exists; choose another --out"),
         (["--format", "onnx", "--out", "."], "exists; choose another --out"),
         (["--format", "onnx", "--out", ".", "--overwrite"], "is a folder"),

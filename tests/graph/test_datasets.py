@@ -121,7 +121,10 @@ def test_every_entry_is_listed() -> None:
 
 
 def test_the_list_needs_neither_torch_nor_pyg() -> None:
-    code = "import sys, gassip.graph.datasets as d; d.available('cora'); sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, gassip.graph.datasets as d; d.available('cora'); sys.exit('torch' in "
+        "sys.modules)"
+    )
     source = str(Path(data.__file__).parents[2])
     assert (
         subprocess.run(

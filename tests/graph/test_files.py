@@ -48,7 +48,10 @@ def refused(path: Path, *parts: str, labels: bool = True) -> None:
 
 
 def test_neither_torch_nor_pyg_is_imported() -> None:
-    code = "import sys, gassip.graph.files; sys.exit('torch' in sys.modules or 'torch_geometric' in sys.modules)"
+    code = (
+        "import sys, gassip.graph.files; sys.exit('torch' in sys.modules or 'torch_geometric' "
+        "in sys.modules)"
+    )
     source = str(Path(files.__file__).parents[2])
     assert subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": source}).returncode == 0
 

@@ -183,7 +183,8 @@ def test_history_tells_every_epoch(graph: Graph) -> None:
     seen: list[Row] = []
     found = search(graph, QUICK, on_epoch=seen.append, metric="macro-f1")
     assert [row["epoch"] for row in found.history] == [1, 2, 3, 4, 5] and seen == found.history
-    assert found.seconds == pytest.approx(sum(float(row["seconds"]) for row in seen))
+    # the epochs', and what the choice of the architecture took after them
+    assert 0 < found.seconds - sum(float(row["seconds"]) for row in seen) < 1
     last = found.history[-1]
     assert last["architecture"] == str(found.architecture)
     assert last["edges_kept"] == pytest.approx(float(found.edge_keep.float().mean()))
@@ -801,7 +802,7 @@ def test_an_undefined_metric_does_not_stop_the_choice_of_an_architecture(graph: 
 
 
 def test_every_node_keeps_its_highest_edge_where_that_is_asked_for(graph: Graph) -> None:
-    settings = QUICK.changed(edge_rule="budget", edge_share=0.1)
+    settings = QUICK.changed(edge_rule="budget", edge_share=0.5)
     before = torch.bincount(graph.edge_index[1], minlength=graph.num_nodes)
     for keep_last in (False, True):
         kept = search(graph, settings.changed(keep_last=keep_last)).edge_keep

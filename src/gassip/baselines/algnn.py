@@ -2,7 +2,8 @@
 
     maximise (validation score, −weights);   a dominates b if it is no worse in both and better in
                                              one
-    next population: fronts of non-dominated architectures in turn, the last one cut by crowding distance
+    next population: fronts of non-dominated architectures in turn, the last one cut by crowding
+        distance
 
 Cai, Tao, Tang and Shi, ALGNN: Auto-Designed Lightweight Graph Neural Network, PRICAI 2021. There is
 no runnable reference: this follows the paper's idea in the search space of this package, with the

@@ -3,7 +3,8 @@ grown back.
 
     s_t = s_f + (s_i − s_f)(1 − t/T)³       the share pruned at step t of T, one schedule for each
                                             of the three
-    keep k_t = (1 − s_t) n: the highest (1 − ρ) k_t by magnitude, and ρ k_t of the rest by the size of their gradient
+    keep k_t = (1 − s_t) n: the highest (1 − ρ) k_t by magnitude, and ρ k_t of the rest by the size
+        of their gradient
 
 Liu, Zhan, Ma, Ding, Tao, Wu and Hu, Comprehensive Graph Gradual Pruning for Sparse Training in
 Graph Neural Networks, IEEE TNNLS 2023.

@@ -65,7 +65,8 @@ class GassoNet(Model):
         if graph.adjacency.nnz != self.edge_score.shape[1]:
             known = self.edge_score.shape[1]
             raise GassipError(
-                f"the graph has {graph.adjacency.nnz} edges; GASSO has weights for the {known} it saw"
+                f"the graph has {graph.adjacency.nnz} edges; GASSO has weights for the {known} "
+                f"it saw"
             )
         h: Tensor | Csr = x
         for l, ops in enumerate(self.layers):

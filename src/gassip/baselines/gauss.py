@@ -3,7 +3,8 @@ curriculum of nodes.
 
     a ~ p,   r(a) = Π_l 1 / (|O| p(a_l)), clipped,   L = mean_a r(a) · mean_{i ∈ V_L} v_i CE(z_i^a,
              y_i)
-    v_i = m_t for the nodes that the best drawn architecture gets wrong with confidence above min(5/C, .7), else 1
+    v_i = m_t for the nodes that the best drawn architecture gets wrong with confidence above
+        min(5/C, .7), else 1
     m_t = m_0 + (1 − m_0) t / T,   controller ← REINFORCE on the supernet's validation score
 
 Guan et al., Large-Scale Graph Neural Architecture Search, ICML 2022. Until `warmup_epochs`

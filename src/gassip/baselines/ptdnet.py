@@ -4,7 +4,8 @@ to Drop: Robust Graph Neural Network via Topological Denoising, WSDM 2021.
     l_uv = a·ReLU(W_a h_u + b_a) + b·ReLU(W_b h_v + b_b) + c                           (per layer)
     z_uv = clip(γ + (ζ - γ) σ((l_uv + log ε/(1 - ε)) / β), 0, 1),   ε uniform;  σ(l_uv) in its place
                                                                     at evaluation
-    L = CE(mean of 3 passes) + λ1 Σ mean_uv σ(l_uv - β log(-γ/ζ)) + λ3 Σ Σ_r σ_r(Z) + λ_c ½ Σ_t mean_i |p_ti - p̄_i|²
+    L = CE(mean of 3 passes) + λ1 Σ mean_uv σ(l_uv - β log(-γ/ζ)) + λ3 Σ Σ_r σ_r(Z) + λ_c ½ Σ_t
+        mean_i |p_ti - p̄_i|²
 
 The sums run over passes and layers; σ_r are the largest singular values of Z = (z_uv), found on the
 sparse matrix. An edge that is 0 in every layer is absent: it leaves the graph after training.

@@ -1,7 +1,8 @@
 """UGS: graph and weights pruned together, round by round, each round rewound to the start.
 
     L = CE(A ⊙ m_g, W ⊙ m_θ) + λ_g ‖m_g‖₁ + λ_θ ‖m_θ‖₁        m beside fixed 0/1 masks
-    a round: train W, m_g, m_θ; at the best validation epoch drop the lowest 5 % of the remaining m_g and the lowest
+    a round: train W, m_g, m_θ; at the best validation epoch drop the lowest 5 % of the remaining
+        m_g and the lowest
     20 % of the remaining m_θ (one ranking over all layers); W ← W_0; train W with the masks fixed
 
 Chen, Sui, Chen, Zhang and Wang, A Unified Lottery Ticket Hypothesis for Graph Neural Networks, ICML

@@ -80,7 +80,8 @@ def mettack(name: str, rate: float) -> Graph:
     if name not in ("cora", "citeseer") or text is None:
         known = ", ".join(RATES)
         raise GassipError(
-            f"there is no Mettack graph {name!r} at {rate}; there are cora and citeseer at 0, {known}"
+            f"there is no Mettack graph {name!r} at {rate}; there are cora and citeseer at 0, "
+            f"{known}"
         )
     folder = Path(os.environ.get("GASSIP_DATA", "")) / "Mettack"
     try:
@@ -164,7 +165,8 @@ def prbcd(
     room = n * (n - 1) // 2 if symmetric else n * (n - 1)
     if not 0 < budget < min(block, room):
         raise GassipError(
-            f"a budget of {budget} edges does not fit {min(block, room)} pairs; change share or block"
+            f"a budget of {budget} edges does not fit {min(block, room)} pairs; change share or "
+            f"block"
         )
     with warnings.catch_warnings():  # PyG says at import that its attacks are experimental
         warnings.simplefilter("ignore")

@@ -45,9 +45,8 @@ class Threshold(float):
         own.unit, own.reason = unit, reason
         return own
 
-    def __getnewargs__(self) -> tuple[float, str, str]:  # type: ignore[override]
-        """A copy is made from these: decisions hold thresholds."""
-        return float(self), self.unit, self.reason
+    def __reduce__(self) -> tuple[type["Threshold"], tuple[float, str, str]]:
+        return Threshold, (float(self), self.unit, self.reason)  # `asdict` copies a decision
 
 
 # Significance

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from gassip.best.pipeline import Checkpoint, search
-from gassip.budget.fit import Budget, fit_limits, limits, retrain_within
+from gassip.budget.budget import Budget
+from gassip.budget.fit import fit_limits, limits, retrain_within
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric

@@ -14,16 +14,19 @@ fewer weights instead, from s·F_l units, with all its features, where that meet
 and bytes. Where even the smallest net does not fit the multiply-adds or the time, edges go too.
 """
 
-import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from math import ceil, isfinite
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
+from math import ceil
 from statistics import median
 
 import torch
 from torch import Tensor
 
+from gassip.budget.budget import COUNTS
+from gassip.budget.budget import Budget as Budget
+from gassip.budget.budget import Limits as Limits
+from gassip.budget.budget import read_amount as read_amount
 from gassip.deploy import runtime
 from gassip.deploy.numpy_layers import layers_of
 from gassip.errors import GassipError
@@ -39,72 +42,11 @@ from gassip.train.plan import Plan, Solution
 from gassip.train.shrink import heads_of, select, shrink
 from gassip.train.trainer import planned_net, retrain, seeded
 
-Amount = float | str | None
-UNITS = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 MARGIN = 0.8  # of a time that must be kept: what is measured now comes out longer now and then
 READINGS, LEAST_READINGS, READING_MS = 15, 5, 300.0  # of a time: how many, or as many as fit
 DIGITS = 64  # bytes by which a file's header may grow with the numbers in it
 STEPS = 1000  # shares that are told apart
 ATTEMPTS = 5  # retrainings, where the trained net proves slower than it was measured before
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The most a net may weigh; None bounds nothing.
-
-    A number, or a text: `25%` is a share of a GCN with 64 hidden units on the same graph (of the
-    input graph's edges for `max_edges`), `100kB` is bytes.
-    """
-
-    max_params: Amount = None
-    max_edges: Amount = None
-    max_bytes: Amount = None
-    max_latency_ms: Amount = None
-    max_macs: Amount = None
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            read_amount(field.name, getattr(self, field.name))
-
-    @property
-    def given(self) -> dict[str, float | str]:
-        """The bounds that there are, by name."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    def __bool__(self) -> bool:
-        return bool(self.given)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """A budget in numbers for one graph."""
-
-    params: float = torch.inf
-    edges: float = torch.inf
-    bytes: float = torch.inf
-    latency_ms: float = torch.inf
-    macs: float = torch.inf
-
-
-def read_amount(name: str, given: Amount) -> tuple[float, bool] | None:
-    """The number, and whether it is a share; None for no bound."""
-    if given is None:
-        return None
-    flag = "--" + name.replace("_", "-")
-    expected = f"expected a number above 0 or a share such as 25%{', or 100kB' if name == 'max_bytes' else ''}"
-    parts = re.fullmatch(
-        r"([0-9.]+(?:e[+-]?[0-9]+)?) *([a-z%]*)", str(given).strip().replace(",", "").lower()
-    )
-    allowed = (
-        UNITS if name == "max_bytes" else {"": 1, **({"ms": 1} if name == "max_latency_ms" else {})}
-    )
-    try:
-        value = float(parts[1]) if parts and not isinstance(given, bool) else torch.nan
-    except ValueError:
-        value = torch.nan
-    if not (isfinite(value) and value > 0) or parts is None or parts[2] not in {"%", *allowed}:
-        raise GassipError(f"{flag} is {str(given)!r}; {expected}")
-    return (value / 100, True) if parts[2] == "%" else (value * allowed[parts[2]], False)
 
 
 def limits(budget: Budget, graph: Graph) -> Limits:
@@ -124,11 +66,9 @@ def reference(name: str, graph: Graph) -> float:
     if name == "edges":
         return graph.num_edges
     net = gcn64(graph)
-    return (
-        latency_ms(net, graph)
-        if name == "latency_ms"
-        else float(getattr(size_of(net, graph), name))
-    )
+    if name == "latency_ms":
+        return latency_ms(net, graph)
+    return counted(net, graph, size_of(net, graph))[name]
 
 
 def gcn64(graph: Graph) -> Net:
@@ -215,7 +155,8 @@ def fit_limits(graph: Graph, plan: Plan, budget: Budget, bound: Limits) -> Plan:
             return largest(graph, fewer, bound, cut_weights)
     least = cut_weights(cut_edges(graph, plan, 0), 0.0)
     net, own, size = to_be(graph, least)
-    raise GassipError(impossible((broken(size, bound) or ["latency_ms"])[0], net, own, budget))
+    above = broken(counted(net, own, size), bound) or ["latency_ms"]
+    raise GassipError(impossible(above[0], net, own, budget))
 
 
 def check_possible(graph: Graph, settings: Settings, budget: Budget) -> None:
@@ -234,9 +175,9 @@ def check_possible(graph: Graph, settings: Settings, budget: Budget) -> None:
         ops, inner = (op,) * settings.search.layers, settings.search.layers - 1
         shape = Architecture(ops=ops, hidden=(1,) * inner, batch_norm=settings.search.batch_norm)
         nets.append(net_for(graph, shape, feature_index=one))
-    sizes = [size_of(net, bare) for net in nets]
-    for name in vars(sizes[0]):
-        values = [getattr(size, name) for size in sizes]
+    counts = [counted(net, bare, size_of(net, bare)) for net in nets]
+    for name in counts[0]:
+        values = [own[name] for own in counts]
         if min(values) > getattr(bound, name):
             raise GassipError(impossible(name, nets[values.index(min(values))], bare, budget))
 
@@ -278,7 +219,7 @@ def edge_steps(plan: Plan) -> Iterator[int]:
 def fits(graph: Graph, plan: Plan, bound: Limits) -> bool:
     """Whether the net of `plan` is within the bounds before it is trained."""
     net, own, size = to_be(graph, plan)
-    return not broken(size, bound) and (
+    return not broken(counted(net, own, size), bound) and (
         bound.latency_ms == torch.inf or latency_ms(net, own) <= MARGIN * bound.latency_ms
     )
 
@@ -299,23 +240,27 @@ def to_be(graph: Graph, plan: Plan) -> tuple[Net, Graph, Size]:
     return net, own, replace(size, bytes=len(packed(net)) + DIGITS)
 
 
-def broken(size: Size, bound: Limits) -> list[str]:
+def counted(net: Net, graph: Graph, size: Size) -> dict[str, float]:
+    """Everything that a budget may bound, by name, but time."""
+    return vars(size) | {name: count(net, graph) for name, count in COUNTS.items()}
+
+
+def broken(counts: Mapping[str, float], bound: Limits) -> list[str]:
     """The counts above their bounds, by name."""
-    return [name for name, value in vars(size).items() if value > getattr(bound, name)]
+    return [name for name, value in counts.items() if value > getattr(bound, name)]
 
 
 def problems(solution: Solution, bound: Limits) -> list[str]:
     """What a finished solution weighs too much of, in words."""
-    assert isinstance(solution.model, Net)
-    size = size_of(solution.model, solution.graph)
+    net, graph = solution.model, solution.graph
+    assert isinstance(net, Net)
+    counts = counted(net, graph, size_of(net, graph))
     said = [
-        f"max_{n} is {getattr(bound, n):,.0f}, this net has {getattr(size, n):,}"
-        for n in broken(size, bound)
+        f"max_{name} is {getattr(bound, name):,.0f}, this net has {counts[name]:,}"
+        for name in broken(counts, bound)
     ]
-    if (
-        bound.latency_ms < torch.inf
-        and (taken := latency_ms(solution.model, solution.graph)) > bound.latency_ms
-    ):
+    taken = latency_ms(net, graph) if bound.latency_ms < torch.inf else 0.0
+    if taken > bound.latency_ms:
         said.append(f"max_latency_ms is {bound.latency_ms:.3g}, this net takes {taken:.3g} here")
     return said
 
@@ -323,13 +268,14 @@ def problems(solution: Solution, bound: Limits) -> list[str]:
 def impossible(name: str, least: Net, graph: Graph, budget: Budget) -> str:
     """One line: which bound, and the least there is."""
     flag, given = f"--max-{name.replace('_', '-')}", getattr(budget, f"max_{name}")
-    slow = name == "latency_ms"
-    what = (
-        f"{latency_ms(least, graph) / MARGIN:.3g}"
-        if slow
-        else f"{getattr(size_of(least, graph), name):,}"
+    if name == "latency_ms":
+        what = f"{latency_ms(least, graph) / MARGIN:.3g}"
+    else:
+        what = f"{counted(least, graph, size_of(least, graph))[name]:,}"
+    smallest = (
+        f"{least.architecture} with 1 feature and 1 unit per hidden layer for "
+        f"{graph.num_classes} classes"
     )
-    smallest = f"{least.architecture} with 1 feature and 1 unit per hidden layer for {graph.num_classes} classes"
     return f"{flag} {given} cannot be met on {graph.name}: the least is {what} ({smallest})"
 
 

@@ -4,31 +4,24 @@ Nothing here imports torch before a command runs, so that `gassip --help` is qui
 """
 
 import argparse
+import difflib
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    NoReturn,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gassip.errors import GassipError
+from gassip.settings.old import DECIDED, RENAMED
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
     from gassip.runs.write import Run
 
 METRICS = ("accuracy", "macro-f1", "roc-auc")  # as gassip.metrics, which needs torch
-SETTING = "setting."  # how the names of settings begin among the parsed arguments
+EMBEDDED = "debian"  # the graph that comes with the package
+WIDEST = 100  # columns of a help screen
 Row = Mapping[str, float | str]
 
 
@@ -38,66 +31,143 @@ def fail(message: str, status: int = 2) -> int:
     return status
 
 
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant."""
+    found = difflib.get_close_matches(given, list(known), n=1)
+    return found[0] if found else None
+
+
 # Flags
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong usage is one line too."""
+    """Wrong usage is one line; a mistyped word is answered with the nearest."""
+
+    commands: "dict[str, Parser]"  # of the whole command line, by name
 
     def error(self, message: str) -> NoReturn:
         sys.exit(fail(f"{message} (see `{self.prog} --help`)"))
 
+    def check_flags(self, words: Iterable[str]) -> None:
+        """Refuse the first flag that there is not, before another that is missing is asked for."""
+        known = self._option_string_actions
+        for word in words:
+            flag = word.partition("=")[0]
+            if flag == "--":
+                return
+            if flag.startswith("--") and flag not in known:
+                raise GassipError(unknown_flag(self.prog, flag, known))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        name = (action.option_strings or [str(action.dest)])[-1].removeprefix("--")
+        near, known = nearest(str(value), action.choices), ", ".join(map(str, action.choices))
+        hint = f"did you mean {near}?" if near else f"choose one of {known}"
+        sys.exit(fail(f"there is no {name.replace('-', ' ')} {value!r}; {hint}"))
+
+
+def unknown_flag(prog: str, flag: str, known: Iterable[str]) -> str:
+    """One line: the new name of a setting, the nearest flag, or where the flags are listed."""
+    known = list(known)
+    off = "--no-" if flag.startswith("--no-") else "--"
+    name = flag.removeprefix(off).replace("-", "_")
+    now = off + RENAMED.get(name, "").replace("_", "-")
+    if now in known:
+        return f"{flag} has a new name: {now}"
+    if name in DECIDED and "--explain" in known:
+        return f"{flag} is decided by the search, not set; `{prog} --explain` shows the decision"
+    near = nearest(flag, known)
+    hint = f"did you mean {near}?" if near else f"see `{prog} --help`"
+    return f"{prog} has no flag {flag}; {hint}"
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """At most 100 columns, also where there is no terminal to ask."""
+
+    def __init__(self, prog: str) -> None:
+        columns = shutil.get_terminal_size((WIDEST, 24)).columns
+        super().__init__(prog, max_help_position=28, width=min(columns, WIDEST))
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """--[no-]name for a switch."""
+        if isinstance(action, argparse.BooleanOptionalAction):
+            return f"--[no-]{action.option_strings[0].removeprefix('--')}"
+        return super()._format_action_invocation(action)
+
 
 def command(
-    commands: Any, run: Callable[[argparse.Namespace], int], name: str, text: str, example: str
+    commands: Any,
+    run: Callable[[argparse.Namespace], int],
+    name: str,
+    text: str,
+    example: str,
+    *,
+    add_help: bool = True,
 ) -> Parser:
     """The parser of the command `name`, which `run` carries out."""
     parser: Parser = commands.add_parser(
-        name,
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog=f"example: {example}",
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        name, help=text, allow_abbrev=False, add_help=add_help, **described(text, example)
     )
     parser.set_defaults(run=run)
     return parser
 
 
-def graph_flags(parser: Parser) -> None:
+def described(text: str, example: str) -> dict[str, Any]:
+    """The texts around the flags of a help screen."""
+    return {
+        "description": text[0].upper() + text[1:] + ".",
+        "epilog": f"example: {example}",
+        "formatter_class": HelpFormatter,
+    }
+
+
+def graph_flags(parser: Any) -> None:
     """What `load_graph` reads, besides the device."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--dataset",
         metavar="NAME",
-        default="debian",
-        help="one of `gassip datasets` (default debian)",
+        type=filled,
+        help=f"one of `gassip datasets` (default: the embedded graph {EMBEDDED})",
     )
     which.add_argument(
         "--data",
         metavar="PATH",
-        help="own graph: .npz, PyG's .pt, folder with nodes.csv, edges.csv",
+        type=filled,
+        help="own graph: .npz, PyG's .pt, or a folder with nodes.csv and edges.csv",
     )
     parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")
     parser.add_argument(
         "--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum"
     )
     parser.add_argument(
-        "--seed", type=whole(0), default=0, help="of the split where one is drawn, and of all else"
+        "--seed",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="seed of the split, if one is drawn, of search and training (default 0)",
     )
 
 
-def machine_flags(parser: Parser) -> None:
+def machine_flags(parser: Any) -> None:
     parser.add_argument(
         "--device", default="cpu", help="cpu, cuda, cuda:1, ... (default %(default)s)"
     )
     parser.add_argument(
-        "--threads", type=whole(1), metavar="N", help="of torch (default: its own choice)"
+        "--threads", type=whole(1), metavar="N", help="threads of torch (default: torch's choice)"
     )
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout instead of the summary"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def filled(text: str) -> str:
+    """A text that is not empty: an unset variable of the shell is no name."""
+    if not text:
+        raise argparse.ArgumentTypeError("the value is empty; is a variable unset?")
+    return text
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -109,61 +179,6 @@ def whole(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
-
-
-def add_setting_flags(group: Any, kind: type) -> None:
-    """One flag per field of the dataclass `kind`: its name, its type, its help.
-
-    A field that holds a value of no simple type, such as other settings, gets none.
-    """
-    types = get_type_hints(kind)
-    for field in fields(kind):
-        options = _flag_kind(types[field.name])
-        if options is not None:
-            options |= {
-                "dest": SETTING + field.name,
-                "default": argparse.SUPPRESS,
-                "help": _flag_help(field),
-            }
-            group.add_argument("--" + field.name.replace("_", "-"), **options)
-
-
-def given_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings given as flags, by field; only those."""
-    return {
-        name.removeprefix(SETTING): value
-        for name, value in vars(args).items()
-        if name.startswith(SETTING)
-    }
-
-
-def _flag_help(field: "Field[Any]") -> str:
-    value = field.default if field.default_factory is MISSING else field.default_factory()
-    shown = ",".join(map(str, value)) if isinstance(value, tuple) else value
-    text = field.metadata.get("help", field.name.replace("_", " "))
-    return (text if value is MISSING else f"{text} (default {shown})").replace("%", "%%")
-
-
-def _flag_kind(kind: Any) -> dict[str, Any] | None:
-    """argparse's options for a type; None where no text stands for its values."""
-    if get_origin(kind) in (Union, UnionType):
-        (kind,) = [own for own in get_args(kind) if own is not NoneType][:1]
-    if get_origin(kind) is Literal:
-        return {"choices": get_args(kind), "type": type(get_args(kind)[0])}
-    if kind is bool:
-        return {"action": argparse.BooleanOptionalAction}
-    if kind in (int, float, str):
-        return {"type": kind, "metavar": {int: "N", float: "X", str: "TEXT"}[kind]}
-    if get_origin(kind) is tuple and get_args(kind)[0] in (int, float, str):
-        return {"type": _several(get_args(kind)[0]), "metavar": "A,B,..."}
-    return None
-
-
-def _several(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    def row(text: str) -> tuple[Any, ...]:
-        return tuple(kind(part) for part in text.split(",") if part)
-
-    return row
 
 
 # The graph
@@ -182,9 +197,10 @@ def load_graph(args: argparse.Namespace) -> "tuple[Graph, dict[str, object]]":
             "normalize": bool(args.normalize),
         }
     else:
-        usual = args.dataset in DATASETS and DATASETS[args.dataset].normalize
+        name = args.dataset or EMBEDDED
+        usual = name in DATASETS and DATASETS[name].normalize
         normalize = usual if args.normalize is None else args.normalize
-        source |= {"kind": "dataset", "name": args.dataset, "normalize": normalize}
+        source |= {"kind": "dataset", "name": name, "normalize": normalize}
     return on_device(load_source(source), args.device), source
 
 
@@ -213,14 +229,24 @@ def training_graph(run: "Run", device: str) -> "Graph":
     if graph.fingerprint != run.meta["source"].get("fingerprint"):
         where = run.meta["source"].get("path") or run.meta["source"].get("name")
         raise GassipError(
-            f"{where} is no longer the graph that {run.folder} was made from (its fingerprint differs)"
+            f"{where} is no longer the graph that {run.folder} was made from (its fingerprint "
+            f"differs)"
         )
     return on_device(graph, device)
 
 
 def graph_name(args: argparse.Namespace) -> str:
     """What the graph is called in names of folders."""
-    return Path(args.data).resolve().stem if args.data else str(args.dataset)
+    return Path(args.data).resolve().stem if args.data else str(args.dataset or EMBEDDED)
+
+
+def say_which_graph(args: argparse.Namespace) -> None:
+    """One line on stderr if no graph is named: a search of the embedded one takes a minute."""
+    if not (args.data or args.dataset or args.quiet):
+        print(
+            f"gassip: neither --dataset nor --data is given: the embedded graph {EMBEDDED} is used",
+            file=sys.stderr,
+        )
 
 
 def set_threads(threads: int | None) -> None:
@@ -254,9 +280,8 @@ def progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[Row], No
         console = Console(stderr=True)
         columns = [TextColumn("{task.description}"), BarColumn(10), MofNCompleteColumn()]
         columns += [TextColumn("{task.fields[figures]}", markup=False)]
-        columns += [TimeRemainingColumn()] * (
-            console.width >= 100
-        )  # the figures alone fill 80 columns
+        if console.width >= 100:  # the figures alone fill 80 columns
+            columns.append(TimeRemainingColumn())
         with Progress(*columns, console=console) as bar:
             task = bar.add_task(title, total=total, figures="")
             yield lambda row: bar.update(task, completed=int(row["epoch"]), figures=figures(row))

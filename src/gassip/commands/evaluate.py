@@ -29,14 +29,18 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
     parser.add_argument(
-        "--seeds", type=whole(1), required=True, metavar="N", help="retrainings of each search"
+        "--seeds",
+        type=whole(1),
+        required=True,
+        metavar="N",
+        help="retrainings of each search, with as many seeds",
     )
     parser.add_argument(
         "--searches",
         type=whole(1),
         default=1,
         metavar="S",
-        help="searches, the run's own the first",
+        help="searches; the first is that of the run (default 1)",
     )
     machine_flags(parser)
 
@@ -54,16 +58,18 @@ def run(args: argparse.Namespace) -> int:
         made, plans, [_retrain_all(made, graph, plan, args.seeds, args.quiet) for plan in plans]
     )
     artefact.replace_file(made.folder / "evaluate.json", artefact.to_json(result).encode())
-    print(artefact.to_json(result), end="") if args.json else _evaluate_table(
-        result, made.folder / "evaluate.json"
-    )
+    if args.json:
+        print(artefact.to_json(result), end="")
+    else:
+        _evaluate_table(result, made.folder / "evaluate.json")
     return 0
 
 
 def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Plan":
     from gassip.best.pipeline import num_rows
+    from gassip.budget.budget import Budget
     from gassip.budget.candidates import choose, search_within
-    from gassip.budget.fit import Budget, fit_budget
+    from gassip.budget.fit import fit_budget
 
     settings = run.plan.settings
     budget, metric = Budget(**run.meta["budget"]), run.meta["metric"]
@@ -132,17 +138,17 @@ def _evaluate_table(result: dict[str, Any], written: Path) -> None:
 
     searches, retrains = len(result["search_seeds"]), len(result["retrain_seeds"])
     table = Table(title=f"{result['dataset']}: {searches} × search, {retrains} × retrain")
-    columns = ["metric", "split", "mean ± deviation"] + ["over searches", "over retrains"] * (
-        searches > 1
-    )
+    columns = ["metric", "split", "mean ± deviation"]
+    if searches > 1:
+        columns += ["over searches", "over retrainings"]
     for column in columns:
         table.add_column(column)
     for metric, splits in result["scores"].items():
         for split, own in splits.items():
-            more = (
-                [number(own["std_searches"]), number(own["std_retrains"])] if searches > 1 else []
-            )
-            table.add_row(metric, split, f"{own['mean']:.4f} ± {number(own['std'])}", *more)
+            row = [metric, split, f"{own['mean']:.4f} ± {number(own['std'])}"]
+            if searches > 1:
+                row += [number(own["std_searches"]), number(own["std_retrains"])]
+            table.add_row(*row)
     print_table(table)
     print("architectures: " + ", ".join(" ‖ ".join(ops) for ops in result["architectures"]))
     print(f"written to {written}")

@@ -1,11 +1,11 @@
-"""gassip export: a run as a small folder for gassip.runtime, or as an ONNX or ExecuTorch file."""
+"""gassip export: a run in a form to deploy; the formats are gassip.deploy.formats."""
 
 import argparse
-from typing import Any, get_args
+from typing import Any
 
-from gassip.commands.common import command
+from gassip.commands.common import Parser, command, filled
+from gassip.deploy.formats import FORMATS, Flag, Options
 from gassip.errors import GassipError
-from gassip.runs.format import Precision
 
 
 def add(commands: Any) -> None:
@@ -13,63 +13,44 @@ def add(commands: Any) -> None:
     parser = command(commands, run, "export", "write a run in a form to deploy", example)
     parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
     parser.add_argument(
-        "--format", choices=("runtime", "onnx", "executorch"), required=True, help="what to write"
-    )
-    parser.add_argument(
-        "--out",
-        metavar="PATH",
+        "--format",
+        choices=tuple(FORMATS),
         required=True,
-        help="folder (runtime) or file (onnx, executorch) to write",
+        help="; ".join(f"{name}: {own.help}" for name, own in FORMATS.items()),
     )
     parser.add_argument(
-        "--precision",
-        choices=get_args(Precision),
-        help="of the weights in runtime (default float32)",
+        "--out", metavar="PATH", type=filled, required=True, help="folder or file to write"
     )
-    parser.add_argument(
-        "--without-inputs", action="store_true", help="runtime: leave out the features and labels"
-    )
-    parser.add_argument(
-        "--dynamic",
-        action="store_true",
-        help="onnx: any graph as input, not the run's own built in",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace PATH where it exists")
+    for name, own in FORMATS.items():
+        for key, flag in own.flags.items():
+            _add_flag(parser, name, key, flag)
+    parser.add_argument("--overwrite", action="store_true", help="replace PATH if it exists")
+
+
+def _add_flag(parser: Parser, name: str, key: str, flag: Flag) -> None:
+    text, written = f"{name}: {flag.help}", "--" + key.replace("_", "-")
+    if flag.choices:
+        text += f" (default {flag.choices[0]})"
+        parser.add_argument(written, choices=flag.choices, help=text)
+    else:
+        parser.add_argument(written, action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
-    _check_flags(args)
-    from gassip.deploy import export
-
-    if args.format == "onnx":
-        size = export.to_onnx(args.folder, args.out, dynamic=args.dynamic, overwrite=args.overwrite)
-        print(
-            f"written to {args.out}: {size:,} bytes; agrees with torch in {export.RUNS} runs on all threads"
-        )
-        return 0
-    if args.format == "executorch":
-        size = export.to_executorch(args.folder, args.out, overwrite=args.overwrite)
-        print(
-            f"written to {args.out}: {size:,} bytes; agrees with torch in {export.PORTABLE_RUNS} runs"
-        )
-        return 0
-    precision: Precision = args.precision or "float32"
-    inputs = not args.without_inputs
-    meta = export.to_runtime(
-        args.folder, args.out, precision=precision, inputs=inputs, overwrite=args.overwrite
-    )
-    sizes = ", ".join(
-        f"{name.removesuffix('.safetensors')} {size:,}" for name, size in meta["bytes"].items()
-    )
-    print(f"written to {args.out}: bytes {sizes}\n{meta['agreement']}")
+    given = _given(args)
+    print(FORMATS[args.format].write(args.folder, args.out, args.overwrite, given))
     return 0
 
 
-def _check_flags(args: argparse.Namespace) -> None:
-    """A flag of another format would be ignored silently."""
-    if args.format != "runtime" and (args.precision or args.without_inputs):
-        raise GassipError("--precision and --without-inputs belong to --format runtime")
-    if args.format != "onnx" and args.dynamic:
-        raise GassipError(
-            "--dynamic belongs to --format onnx; the runtime takes any graph as it is"
-        )
+def _given(args: argparse.Namespace) -> Options:
+    """The flags of the format that were given; one of another format is refused."""
+    given: Options = {}
+    for name, own in FORMATS.items():
+        for key in own.flags:
+            value = vars(args)[key]
+            if value and name != args.format:
+                flag = "--" + key.replace("_", "-")
+                raise GassipError(f"{flag} belongs to --format {name}, not to {args.format}")
+            if value:
+                given[key] = value
+    return given

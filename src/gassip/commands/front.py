@@ -17,19 +17,26 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import (
-    METRICS,
     Parser,
-    add_setting_flags,
     command,
-    given_settings,
+    filled,
     graph_flags,
     graph_name,
     load_graph,
     machine_flags,
     number,
     progress,
+    say_which_graph,
     set_threads,
     whole,
+)
+from gassip.commands.flags import (
+    Screen,
+    given_settings,
+    help_flags,
+    preset_flags,
+    setting_flags,
+    show_help,
 )
 from gassip.errors import GassipError
 
@@ -43,36 +50,48 @@ WIDTHS = (4, 8, 16, 32, 64)
 Point = dict[str, float | int | str | None]
 
 
+ABOUT = (
+    "accuracy against size: nested nets from one search, and GCNs",
+    "gassip front --dataset cora --seed 1 --out runs/cora-front",
+)
+SCREEN = Screen(
+    preset="paper",
+    changes={"weight_groups": "unit"},  # nested nets need a score per unit
+    reads=("retrain_dropout", "retrain_weight_decay"),  # in the training of the GCNs
+)
+
+
 def add(commands: Any) -> None:
-    example = "gassip front --dataset cora --seed 1 --out runs/cora-front"
-    parser = command(
-        commands,
-        run,
-        "front",
-        "accuracy against size: nested nets from one search, and GCNs",
-        example,
-    )
-    graph_flags(parser)
-    parser.add_argument(
-        "--preset", default="paper", help="settings to start from (default %(default)s)"
-    )
-    parser.add_argument(
-        "--metric", choices=METRICS, default="accuracy", help="what validation judges by"
-    )
+    parser = command(commands, run, "front", *ABOUT, add_help=False)
+    add_flags(parser, SCREEN)
+
+
+def add_flags(parser: Parser, screen: Screen) -> None:
+    graph_flags(parser.add_argument_group("graph and seed"))
+    preset_flags(parser.add_argument_group("method"), screen)
+    output = parser.add_argument_group("points, output and machine")
+    point_flags(output)
+    machine_flags(output)
+    help_flags(output)
+    setting_flags(parser, screen)
+
+
+def point_flags(parser: Any) -> None:
     parser.add_argument(
         "--retrains", type=whole(1), default=3, metavar="N", help="seeds of each point (default 3)"
     )
-    text = f"%% of the parameters of a GCN with 64 hidden units (default {','.join(f'{s:g}' for s in SHARES)})"
-    parser.add_argument("--shares", type=shares, default=SHARES, metavar="A,B,...", help=text)
-    parser.add_argument("--out", metavar="DIR", help="default runs/<name>-front-seed<N>")
+    usual = ",".join(f"{share:g}" for share in SHARES)
+    parser.add_argument(
+        "--shares",
+        type=shares,
+        default=SHARES,
+        metavar="A,B,...",
+        help=f"sizes in %% of the weights of a GCN with 64 hidden units (default {usual})",
+    )
+    parser.add_argument(
+        "--out", metavar="DIR", type=filled, help="default runs/<name>-front-seed<N>"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the front in DIR")
-    machine_flags(parser)
-    _setting_flags(parser)
-
-
-def _setting_flags(parser: Parser) -> None:
-    text = "settings of the method, over --preset (weight_groups is unit where not given)"
-    add_setting_flags(parser.add_argument_group(text), Gassip)
 
 
 def shares(text: str) -> tuple[float, ...]:
@@ -91,6 +110,10 @@ def shares(text: str) -> tuple[float, ...]:
 def run(args: argparse.Namespace) -> int:
     from gassip.runs import write as artefact
 
+    if args.screen:
+        return show_help(args, "front", ABOUT, add_flags, SCREEN)
+    given = given_settings(args, SCREEN)
+    say_which_graph(args)
     out = Path(args.out or f"runs/{graph_name(args)}-front-seed{args.seed}")
     if out.exists() and not (args.overwrite and (out / "front.json").is_file()):
         raise GassipError(
@@ -98,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         )
     set_threads(args.threads)
     graph, source = load_graph(args)
-    points = front(graph, args)
+    points = front(graph, given, args)
     record = {"dataset": graph.name, "source": source, "seed": args.seed, "metric": args.metric}
     record |= {"retrains": args.retrains, "points": points, "versions": artefact.versions()}
     out.mkdir(parents=True, exist_ok=True)
@@ -113,12 +136,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
+def front(graph: "Graph", given: dict[str, Any], args: argparse.Namespace) -> list[Point]:
     """The points, the largest net first; the GCNs after them."""
     from gassip.best.pipeline import num_rows, search
     from gassip.settings import preset
 
-    settings = preset(args.preset, graph, {"weight_groups": "unit"} | given_settings(args))
+    settings = preset(args.preset, graph, given)
     nets = possible(graph, settings, args.shares)
     with progress("search", num_rows(settings), args.quiet) as show_epoch:
         plan = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
@@ -134,7 +157,8 @@ def front(graph: "Graph", args: argparse.Namespace) -> list[Point]:
 
 def possible(graph: "Graph", settings: "Settings", wanted: Sequence[float]) -> Sequence[float]:
     """The shares, all of which some architecture can keep; refused before the search otherwise."""
-    from gassip.budget.fit import Budget, check_possible
+    from gassip.budget.budget import Budget
+    from gassip.budget.fit import check_possible
 
     for share in wanted:
         check_possible(graph, settings, Budget(max_params=f"{share:g}%"))
@@ -143,7 +167,8 @@ def possible(graph: "Graph", settings: "Settings", wanted: Sequence[float]) -> S
 
 def found_point(graph: "Graph", plan: "Plan", share: float, args: argparse.Namespace) -> Point:
     """A plan at one budget, retrained."""
-    from gassip.budget.fit import Budget, fit_budget
+    from gassip.budget.budget import Budget
+    from gassip.budget.fit import fit_budget
     from gassip.train.shrink import shrink
     from gassip.train.trainer import retrain
 
@@ -235,23 +260,21 @@ def to_csv(points: list[Point]) -> str:
 def show(points: list[Point], title: str) -> None:
     """A table of 80 columns, the largest net first; scores in per cent."""
     print(f"{title}; scores in % with their deviation")
-    print(
-        f"{'net':15}{'in×hidden':>10}{'weights':>9}{'bytes':>9}{'edges':>9}{'MMACs':>8}{'val':>6}{'test':>11}"
-    )
+    counts = f"{'weights':>9}{'bytes':>9}{'edges':>9}{'MMACs':>8}"
+    print(f"{'net':15}{'in×hidden':>10}{counts}{'val':>6}{'test':>11}")
     for row in sorted(points, key=lambda row: -int(row["params"] or 0)):
         net = str(row["net"]).replace("Conv", "").replace(" ‖ ", "‖")
-        shape = f"{row['features']}×{row['hidden']}"
-        counts = f"{row['params']:>9,}{row['bytes']:>9,}{row['edges']:>9,}{int(row['macs'] or 0) / 1e6:>8.2f}"
+        shape, macs = f"{row['features']}×{row['hidden']}", int(row["macs"] or 0) / 1e6
+        counts = f"{row['params']:>9,}{row['bytes']:>9,}{row['edges']:>9,}{macs:>8.2f}"
         print(f"{net:15}{shape:>10}{counts}{_per_cent(row, 'val')}{_per_cent(row, 'test')}")
 
 
 def _per_cent(row: Point, split: str) -> str:
-    mean, std = (
-        None if row[c] is None else 100 * float(row[c] or 0) for c in (split, f"{split}_std")
-    )
-    return f"{'-' if mean is None else format(mean, '.1f'):>6}" + (
-        "     " if std is None else f" ±{std:<3.1f}"
-    )
+    mean, std = row[split], row[f"{split}_std"]
+    if mean is None:
+        return f"{'-':>6}     "
+    deviation = "     " if std is None else f" ±{100 * float(std):<3.1f}"
+    return f"{100 * float(mean):>6.1f}{deviation}"
 
 
 def to_svg(points: list[Point], name: str, metric: str) -> bytes:
@@ -260,7 +283,7 @@ def to_svg(points: list[Point], name: str, metric: str) -> bytes:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    labels = {"plan": "plan, one search", "gcn": "dense GCN, 4 to 64 wide"}
+    labels = {"found": "nets of one search", "gcn": "dense GCN, 4 to 64 wide"}
     with matplotlib.rc_context({"svg.hashsalt": "gassip", "svg.fonttype": "none", "font.size": 8}):
         figure = Figure(figsize=(8, 3.2), layout="constrained")
         for axis, (key, text) in zip(

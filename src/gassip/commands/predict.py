@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import command, training_graph
+from gassip.commands.common import command, filled, training_graph
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
     from gassip.runs.write import Run
+
+STDOUT = "-"
 
 
 def add(commands: Any) -> None:
@@ -25,12 +27,17 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--data",
         metavar="PATH",
+        type=filled,
         help="another graph, with the same features; labels are not needed",
     )
     parser.add_argument(
-        "--out", metavar="FILE", required=True, help="CSV to write: id, label, probability"
+        "--out",
+        metavar="FILE",
+        type=filled,
+        required=True,
+        help="CSV to write: id, label, probability; - is stdout",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace FILE where it exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -40,23 +47,26 @@ def run(args: argparse.Namespace) -> int:
     from gassip.runs.format import check_file
     from gassip.train.trainer import predict
 
-    out = Path(args.out)
-    check_file(out, args.overwrite)
+    if args.out != STDOUT:
+        check_file(Path(args.out), args.overwrite)
     made = artefact.open_run(args.folder)
     graph, ids = _graph_to_label(made, args.data)
-    share = torch.softmax(predict(made.model, graph).double(), 1)
-    best = share.max(1)
+    best = torch.softmax(predict(made.model, graph).double(), 1).max(1)
     names = [made.meta["class_names"][k] for k in best.indices.tolist()]
-    artefact.replace_file(out, _labels_csv(ids, names, best.values.tolist()).encode())
-    print(f"written to {out}: {graph.num_nodes} nodes")
+    text = _labels_csv(ids, names, best.values.tolist())
+    if args.out == STDOUT:
+        print(text, end="")
+        return 0
+    artefact.replace_file(Path(args.out), text.encode())
+    print(f"written to {args.out}: {graph.num_nodes} nodes")
     return 0
 
 
-def _labels_csv(ids: Sequence[str], names: Sequence[str], share: Sequence[float]) -> str:
+def _labels_csv(ids: Sequence[str], names: Sequence[str], probs: Sequence[float]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("id", "label", "probability"))
-    writer.writerows((i, name, f"{p:.6f}") for i, name, p in zip(ids, names, share, strict=True))
+    writer.writerows((i, name, f"{p:.6f}") for i, name, p in zip(ids, names, probs, strict=True))
     return text.getvalue()
 
 

@@ -158,7 +158,8 @@ def _check(args: argparse.Namespace) -> None:
         )
     if args.out and args.record:
         raise GassipError(
-            "--out and --record exclude each other: a recorded run may be skipped and leave no folder"
+            "--out and --record exclude each other: a recorded run may be skipped and leave no "
+            "folder"
         )
     if args.device != "cpu":
         raise GassipError(f"--device is {args.device!r}; `gassip run` works on the cpu")

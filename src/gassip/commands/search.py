@@ -2,52 +2,76 @@
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gassip.budget.budget import HELP, Budget
 from gassip.commands.common import (
-    METRICS,
     Parser,
     Row,
-    add_setting_flags,
     command,
     fail,
-    given_settings,
+    filled,
     graph_flags,
     graph_name,
     load_graph,
     machine_flags,
     print_summary,
     progress,
+    say_which_graph,
     score_rows,
     seconds_row,
     set_threads,
     share,
     whole,
 )
+from gassip.commands.explain import print_decisions
+from gassip.commands.flags import (
+    Screen,
+    given_settings,
+    help_flags,
+    preset_flags,
+    setting_flags,
+    show_help,
+)
 from gassip.errors import GassipError
 from gassip.operations import gcn_weights
 
 if TYPE_CHECKING:
     from gassip.runs.write import Meta
+    from gassip.train.plan import Decision
+
+ABOUT = (
+    "find a light net for a graph, train it and write it to a folder",
+    "gassip search --dataset cora --preset paper --seed 1 --out runs/cora",
+)
+SCREEN = Screen(preset="best")
+EVERY = 25  # epochs between two checkpoints
 
 
 def add(commands: Any) -> None:
-    example = "gassip search --dataset cora --preset paper --seed 1 --out runs/cora"
-    text = "find a light net for a graph, train it and write it to a folder"
-    parser = command(commands, run, "search", text, example)
-    graph_flags(parser)
+    parser = command(commands, run, "search", *ABOUT, add_help=False)
+    add_flags(parser, SCREEN)
+
+
+def add_flags(parser: Parser, screen: Screen) -> None:
+    graph_flags(parser.add_argument_group("graph and seed"))
+    preset_flags(parser.add_argument_group("method"), screen)
+    output = parser.add_argument_group("output and machine")
+    out_flags(output, screen)
+    machine_flags(output)
+    help_flags(output)
+    budget_flags(parser)
+    setting_flags(parser, screen)
+
+
+def out_flags(parser: Any, screen: Screen) -> None:
     parser.add_argument(
-        "--preset", default="best", help="settings to start from: best, paper (default %(default)s)"
+        "--out", metavar="DIR", type=filled, help="default runs/<name>-<preset>-seed<N>"
     )
-    parser.add_argument(
-        "--settings", metavar="FILE", help="settings that differ from the preset, TOML or JSON"
-    )
-    parser.add_argument(
-        "--metric", choices=METRICS, default="accuracy", help="what validation judges by"
-    )
-    parser.add_argument("--out", metavar="DIR", help="default runs/<name>-<preset>-seed<N>")
     parser.add_argument(
         "--resume", action="store_true", help="go on with a search that was killed or interrupted"
     )
@@ -55,36 +79,38 @@ def add(commands: Any) -> None:
         "--overwrite", action="store_true", help="replace the run in DIR once this one is complete"
     )
     parser.add_argument(
-        "--checkpoint-every", type=whole(1), default=25, metavar="N", help="epochs (default 25)"
+        "--explain", action="store_true", help="show each decision with what was tried"
     )
-    machine_flags(parser)
-    budget_flags(parser)
-    add_setting_flags(
-        parser.add_argument_group("settings of the method, over --settings, over --preset"), Gassip
+    parser.add_argument(
+        "--checkpoint-every",
+        type=whole(1),
+        default=EVERY,
+        metavar="N",
+        help=screen.rare(f"epochs between two checkpoints (default {EVERY})"),
     )
-
-
-BUDGETS = {
-    "params": "weights stored: a number, or a share of a GCN with 64 hidden units such as 25%%",
-    "edges": "edges kept: a number, or a share of the graph's",
-    "bytes": "of model.safetensors: a number, 100kB, or a share of that GCN's",
-    "latency-ms": "of one inference on the whole graph in gassip.runtime, measured here: milliseconds, or a share of "
-    "that GCN's there",
-    "macs": "multiply-adds of one inference on the whole graph: a number, or a share of that GCN's",
-}
 
 
 def budget_flags(parser: Parser) -> None:
-    group = parser.add_argument_group(
-        "budgets: kept, or the run ends with the least that can be had"
-    )
-    for name, text in BUDGETS.items():
-        group.add_argument(f"--max-{name}", metavar="AMOUNT", help=text)
+    """One flag per field of `Budget`."""
+    title = "budgets; one that no net can meet is refused with the least that can be had"
+    group = parser.add_argument_group(title)
+    for name, text in HELP.items():
+        flag = "--" + name.replace("_", "-")
+        group.add_argument(flag, metavar="AMOUNT", help=text.replace("%", "%%"))
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.screen:
+        return show_help(args, "search", ABOUT, add_flags, SCREEN)
+    settings = given_settings(args, SCREEN)
+    budget = Budget(**{own.name: vars(args)[own.name] for own in fields(Budget)})
+    say_which_graph(args)
+    return _run(args, settings, budget)
+
+
+def _run(args: argparse.Namespace, given: dict[str, Any], budget: Budget) -> int:
+    """The search in a folder beside --out, which a killed search can resume from."""
     from gassip.runs import checkpoint
-    from gassip.runs import write as artefact
 
     out = Path(args.out or f"runs/{graph_name(args)}-{args.preset}-seed{args.seed}")
     partial = out.resolve().with_name(out.resolve().name + ".partial")
@@ -94,10 +120,9 @@ def run(args: argparse.Namespace) -> int:
         checkpoint.discard(partial)
     created = [folder for folder in partial.parents if not folder.exists()]
     try:
-        partial.mkdir(
-            parents=True, exist_ok=True
-        )  # an --out that cannot be written shows now, not after hours
-        meta = _search(args, out, partial)
+        # an --out that cannot be written shows now, not after hours
+        partial.mkdir(parents=True, exist_ok=True)
+        meta, decisions = _search(args, given, budget, out, partial)
     except KeyboardInterrupt:
         return _interrupted(args, partial, created)
     except (GassipError, OSError):
@@ -105,8 +130,24 @@ def run(args: argparse.Namespace) -> int:
             _clean(partial, created)
         raise
     checkpoint.discard(partial)
-    print(artefact.to_json(meta), end="") if args.json else summary(meta, out)
+    show(args, meta, decisions, out)
     return 0
+
+
+def show(
+    args: argparse.Namespace, meta: "Meta", decisions: "Sequence[Decision]", out: Path
+) -> None:
+    """meta.json, or the summary; the decisions with --explain."""
+    from gassip.runs.write import to_json
+
+    if args.json:
+        more = {"decisions": [asdict(own) for own in decisions]} if args.explain else {}
+        print(to_json(meta | more), end="")
+        return
+    summary(meta)
+    if args.explain:
+        print_decisions(decisions)
+    next_steps(out)
 
 
 def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
@@ -121,19 +162,17 @@ def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
         )
 
 
-def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
+def _search(
+    args: argparse.Namespace, given: dict[str, Any], budget: Budget, out: Path, partial: Path
+) -> "tuple[Meta, Sequence[Decision]]":
     from gassip.best.pipeline import num_rows
     from gassip.budget.candidates import retrain_best, search_within
-    from gassip.budget.fit import Budget, check_possible
+    from gassip.budget.fit import check_possible
     from gassip.runs import write as artefact
     from gassip.runs.checkpoint import FolderCheckpoint
     from gassip.settings import preset
-    from gassip.settings.settings import read_settings
 
     set_threads(args.threads)
-    budget = Budget(**{name: getattr(args, name) for name in vars(args) if name.startswith("max_")})
-    given = read_settings(Path(args.settings)) if args.settings else {}
-    given |= given_settings(args)
     graph, source = load_graph(args)
     settings = preset(args.preset, graph, given)
     check_possible(graph, settings, budget)
@@ -167,7 +206,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
         plan, solution = retrain_best(
             graph, plans, budget, seed=args.seed, metric=args.metric, on_epoch=keep_and_show
         )
-    return artefact.save(
+    meta = artefact.save(
         out,
         graph,
         plan,
@@ -180,6 +219,7 @@ def _search(args: argparse.Namespace, out: Path, partial: Path) -> "Meta":
         retrain_history=rows,
         overwrite=args.overwrite,
     )
+    return meta, plan.decisions
 
 
 def _interrupted(args: argparse.Namespace, partial: Path, created: list[Path]) -> int:
@@ -207,28 +247,38 @@ def gcn64_params(meta: "Meta") -> int:
     return gcn_weights(meta["features"], len(meta["class_names"]))
 
 
-def summary(meta: "Meta", out: Path) -> None:
-    """The summary table, what was written, and what to try next."""
-    rows = [("architecture", " ‖ ".join(meta["architecture"])), *score_rows(meta["scores"])]
-    rows += [("weights kept", share(meta["weights_kept"], meta["weights_total"]))]
-    rows += [("edges kept", share(meta["edges_kept"], meta["edges_total"]))]
+def summary(meta: "Meta") -> None:
+    """The summary table."""
     size = meta["size"]
-    rows += [
-        (
-            "stored",
-            f"{size['params']:,} weights ({size['params'] / gcn64_params(meta):.0%} of a GCN-64's)",
-        )
+    of_gcn = f"{size['params'] / gcn64_params(meta):.0%} of a GCN-64's"
+    rows = [
+        ("architecture", " ‖ ".join(meta["architecture"])),
+        *score_rows(meta["scores"]),
+        ("weights kept", share(meta["weights_kept"], meta["weights_total"])),
+        ("edges kept", share(meta["edges_kept"], meta["edges_total"])),
+        ("stored", f"{size['params']:,} weights ({of_gcn})"),
+        ("", f"{size['bytes']:,} bytes   {size['macs']:,} multiply-adds"),
+        *decided_rows(meta),
+        seconds_row(meta["seconds"]),
+        *(("note", note) for note in meta["notes"]),
     ]
-    rows += [("", f"{size['bytes']:,} bytes   {size['macs']:,} multiply-adds")]
-    if meta["net"]["label_weight"]:
-        rows += [
-            (
-                "labels",
-                f"of training nodes count beside the net, by {meta['net']['label_weight']:.2f}",
-            )
-        ]
-    rows += [seconds_row(meta["seconds"])]
-    rows += [("note", note) for note in meta["notes"]]
     print_summary(f"{meta['dataset']}, preset {meta['preset']}, seed {meta['seed']}", rows)
-    print(f"written to {out}\nnext: gassip evaluate {shlex.quote(str(out))} --seeds 10")
-    print(f"      gassip predict {shlex.quote(str(out))} --out labels.csv")
+
+
+def decided_rows(meta: "Meta") -> list[tuple[str, str]]:
+    """What the search added to the net or changed in the graph, where it did."""
+    rows = []
+    if meta["symmetrised"]:
+        rows.append(("direction", "edges are symmetrised"))
+    if meta["recipe"]["prune_to"]:
+        rows.append(("pruning", f"to {meta['recipe']['prune_to']:,} weights in training"))
+    if weight := meta["net"]["label_weight"]:
+        rows.append(("label propagation", f"added to the logits with weight {weight:.2f}"))
+    return rows
+
+
+def next_steps(out: Path) -> None:
+    """What was written, and what to try next."""
+    folder = shlex.quote(str(out))
+    print(f"written to {out}\nnext: gassip evaluate {folder} --seeds 10")
+    print(f"      gassip predict {folder} --out labels.csv")

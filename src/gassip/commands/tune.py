@@ -94,7 +94,10 @@ def _show(args: argparse.Namespace, entry: dict[str, Any], path: Path) -> None:
     from rich.table import Table
 
     table = Table(
-        title=f"{args.method} on {args.dataset}: validation {args.metric}, {len(entry['seeds'])} seeds"
+        title=(
+            f"{args.method} on {args.dataset}: validation {args.metric}, {len(entry['seeds'])} "
+            f"seeds"
+        )
     )
     names = list(entry["settings"])
     for name in (*names, "mean", ""):

@@ -270,5 +270,8 @@ def check(run: Callable[[], np.ndarray], expected: np.ndarray, *, runs: int = RU
         chosen = np.take_along_axis(expected, got.argmax(1)[:, None], 1)[:, 0]
         others = int((best - chosen > 2 * TOLERANCE * np.maximum(1, np.abs(best))).sum())
         if not far <= TOLERANCE or others:
-            what = f"run {at} of {runs} is off by {far:.2g} and gives {others} of {best.size} nodes another label"
+            what = (
+                f"run {at} of {runs} is off by {far:.2g} and gives {others} of {best.size} "
+                f"nodes another label"
+            )
             raise GassipError(f"the export does not agree with torch: {what}; nothing was written")

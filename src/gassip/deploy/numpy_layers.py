@@ -4,10 +4,14 @@
 
     o_l: Z_K + P_2 of operations.py
 
-    A·(H W) = (A·H) W: the narrower of the two goes over the edges; sums are accumulated in place, bias first
-    A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ... (`interleaved`)
-    (H s + 1 t) W = [H 1] [s W; t W]: a column of ones carries the norm's shift through the weights (`filled`)
-    exp LeakyReLU(s + t) = max(eˢ eᵗ, e^{.2 s} e^{.2 t}): exponentials of nodes, none of edges (`growth`)
+    A·(H W) = (A·H) W: the narrower of the two goes over the edges; sums are accumulated in place,
+        bias first
+    A·(H W) + H V: H [W V] in one pass, then one matrix over its rows W_0, V_0, W_1, V_1, ...
+        (`interleaved`)
+    (H s + 1 t) W = [H 1] [s W; t W]: a column of ones carries the norm's shift through the weights
+        (`filled`)
+    exp LeakyReLU(s + t) = max(eˢ eᵗ, e^{.2 s} e^{.2 t}): exponentials of nodes, none of edges
+        (`growth`)
     field of a set S of nodes:   S_L = S,   S_{l-1} = S_l ∪ senders to S_l   (K times for K steps)
 
 Widths are filled up to whole vector registers, and a full pass writes into the arrays of the one

@@ -175,7 +175,8 @@ class Model:
         """The graph of the run."""
         if self.x is None:
             raise GassipError(
-                "the run was saved without its inputs; give the graph: --data PATH, or predict(x, edge_index)"
+                "the run was saved without its inputs; give the graph: --data PATH, or "
+                "predict(x, edge_index)"
             )
         return Inputs(self.x, self.edges, self.labels)
 
@@ -223,7 +224,8 @@ class Model:
         table = sp.csr_array(x) if sp.issparse(x) else np.asarray(x)
         if len(table.shape) != 2 or table.dtype.kind not in "fiub" or table.shape[0] == 0:
             raise GassipError(
-                f"x must be a table of numbers [nodes, features], not {table.dtype} {list(table.shape)}"
+                f"x must be a table of numbers [nodes, features], not {table.dtype} "
+                f"{list(table.shape)}"
             )
         if table.shape[1] != self.features:
             raise GassipError(
@@ -297,7 +299,8 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
     width = meta["features"] if index is None else index.size
     if layers[0].weights[0].shape[0] != width:
         raise GassipError(
-            f"{folder}: the first layer reads {layers[0].weights[0].shape[0]} features, x has {width}"
+            f"{folder}: the first layer reads {layers[0].weights[0].shape[0]} features, x has "
+            f"{width}"
         )
     ids = inputs.get("ids")
     return Model(
@@ -347,7 +350,8 @@ def _stored_labels(inputs: Tensors, graph: Tensors, meta: Mapping[str, Any]) -> 
         or (y[train] >= len(meta["class_names"])).any()
     ):
         raise GassipError(
-            f"y is {list(y.shape)} under a mask of {list(train.shape)}, or names a class there is not"
+            f"y is {list(y.shape)} under a mask of {list(train.shape)}, or names a class there "
+            f"is not"
         )
     return np.where(train, y, -1)
 
@@ -378,7 +382,8 @@ def _nodes(nodes: Array | Sequence[int], count: int) -> Array:
         raise GassipError("nodes must be some whole numbers, one per node asked for")
     if wanted.min() < 0 or wanted.max() >= count:
         raise GassipError(
-            f"node {wanted.max() if wanted.max() >= count else wanted.min()} is not among 0..{count - 1}"
+            f"node {wanted.max() if wanted.max() >= count else wanted.min()} is not among "
+            f"0..{count - 1}"
         )
     return wanted
 
@@ -456,11 +461,17 @@ def _to_label(model: Model, data: str | None) -> tuple[Inputs, Sequence[str]]:
 def cost(precision: str, rounded: Array, whole: Array, known: Model | None) -> str:
     """Labels that differ from float32's, and both accuracies where the test nodes are known."""
     differ = int((rounded != whole).sum())
-    text = f"{precision} against float32: {differ} of {whole.size} labels differ ({differ / whole.size:.2%})"
+    text = (
+        f"{precision} against float32: {differ} of {whole.size} labels differ "
+        f"({differ / whole.size:.2%})"
+    )
     if known is None or known.y is None or known.test_mask is None or not known.test_mask.any():
         return text
     y, test = known.y[known.test_mask], known.test_mask
-    return f"{text}; test accuracy {np.mean(rounded[test] == y):.4f}, float32 {np.mean(whole[test] == y):.4f}"
+    return (
+        f"{text}; test accuracy {np.mean(rounded[test] == y):.4f}, float32 "
+        f"{np.mean(whole[test] == y):.4f}"
+    )
 
 
 def _csv(ids: Sequence[str], names: Sequence[str], share: Array) -> str:

@@ -22,7 +22,8 @@ def clean_edges(
     ends = np.asarray(edge_index)
     if ends.ndim != 2 or ends.shape[0] != 2 or ends.dtype.kind not in "iu":
         raise GassipError(
-            f"edge_index must be whole numbers of shape [2, edges], not {ends.dtype} {list(ends.shape)}"
+            f"edge_index must be whole numbers of shape [2, edges], not {ends.dtype} "
+            f"{list(ends.shape)}"
         )
     if ends.size and not 0 <= int(ends.min()) <= int(ends.max()) < nodes:
         raise GassipError(

@@ -370,7 +370,8 @@ def _debian_packages(folder: Path, seed: int) -> Parts:
         masks=tuple(arrays[mask] for mask in masks),
         class_names=tuple(str(name) for name in names[learnt]),
         notes=(
-            f"{int((~np.isin(y, learnt)).sum())} nodes of classes without a training node are unlabelled",
+            f"{int((~np.isin(y, learnt)).sum())} nodes of classes without a training node are "
+            f"unlabelled",
         ),
     )
 
@@ -394,7 +395,8 @@ def _read_pt(path: Path, labels: bool) -> Parts:
             if isinstance(content, tuple) and content:
                 if len(content) > 1 and content[1]:
                     raise GassipError(
-                        "it holds a dataset of several graphs; save one: torch.save(dataset[0], path)"
+                        "it holds a dataset of several graphs; save one: torch.save(dataset[0], "
+                        "path)"
                     )
                 content = content[0]
             found = content.to_dict() if isinstance(content, Data) else content
@@ -593,7 +595,9 @@ DATASETS: dict[str, Dataset] = {
         fetch=_fetch_ogb,
     ),
     "arxiv-standin": Dataset(
-        description="not ogbn-arxiv: its edges, labels and split, but features made from the graph alone",
+        description=(
+            "not ogbn-arxiv: its edges, labels and split, but features made from the graph alone"
+        ),
         nodes=169343,
         edges=1166243,
         features=128,
@@ -615,7 +619,9 @@ DATASETS: dict[str, Dataset] = {
         read=_debian_packages,
     ),
     "debian": Dataset(
-        description="dependencies between Debian packages, a small part inside this package; words; section",
+        description=(
+            "dependencies between Debian packages, a small part inside this package; words; section"
+        ),
         nodes=3134,
         edges=14300,
         features=1200,

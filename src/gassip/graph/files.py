@@ -1,6 +1,7 @@
 """A user's own files, as arrays: a .npz, or a folder with nodes.csv and edges.csv.
 
-numpy is all this needs, and scipy for sparse features. No file is trusted: what a reader cannot make sense of ends in
+numpy is all this needs, and scipy for sparse features. No file is trusted: what a reader cannot
+make sense of ends in
 one line, and nothing a file holds is executed. What the arrays mean together is checked by
 `Graph.build`, not here.
 """
@@ -161,7 +162,8 @@ def csr(found: Mapping[str, np.ndarray], prefix: str) -> "sp.csr_array":
     for key, array in zip(keys[1:], (indices, indptr, shape), strict=True):
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise GassipError(
-                f"{key} must be a row of whole numbers, not {array.dtype} of shape {list(array.shape)}"
+                f"{key} must be a row of whole numbers, not {array.dtype} of shape "
+                f"{list(array.shape)}"
             )
     if shape.size != 2 or (shape <= 0).any() or (shape >= 2**31).any():
         raise GassipError(f"{keys[3]} must be [rows, columns], not {shape.tolist()[:5]}")

@@ -69,7 +69,8 @@ class Graph:
             said.append(f"no masks given: stratified 50/25/25 split drawn with seed {seed}")
             if not masks[1].any():
                 raise GassipError(
-                    "no class has enough labelled nodes to draw a validation set (3 do); give the masks"
+                    "no class has enough labelled nodes to draw a validation set (3 do); give "
+                    "the masks"
                 )
         train, val, test = _masks(masks, labels, names)
         return Graph(
@@ -288,7 +289,8 @@ def to_numpy(value: "np.ndarray | Tensor") -> np.ndarray:
         return np.asarray(value)
     if value.layout != torch.strided:
         raise GassipError(
-            f"a tensor of layout {value.layout} was given where a dense one is expected; use .to_dense()"
+            f"a tensor of layout {value.layout} was given where a dense one is expected; use "
+            f".to_dense()"
         )
     short = value.is_floating_point() and value.element_size() < 4  # numpy has no bfloat16
     array: np.ndarray = (value.float() if short else value).numpy(force=True)
@@ -331,7 +333,8 @@ def _features(x: "np.ndarray | Tensor | sp.spmatrix | sp.sparray | Csr") -> Tens
     table = x if sp.issparse(x) else np.asarray(x)
     if len(table.shape) != 2 or 0 in table.shape:
         raise GassipError(
-            f"x must be a table [nodes, features] with at least one of each, not of shape {table.shape}"
+            f"x must be a table [nodes, features] with at least one of each, not of shape "
+            f"{table.shape}"
         )
     if table.dtype.kind not in "fiub":
         raise GassipError(f"x must hold numbers, not {table.dtype}")
@@ -386,7 +389,8 @@ def _edges(
             raise GassipError(f"edge_weight has {weight.size} entries for {edges.shape[1]} edges")
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise GassipError(
-                "edge_weight has values that are negative, NaN or infinite; weights must be 0 or more"
+                "edge_weight has values that are negative, NaN or infinite; weights must be 0 "
+                "or more"
             )
     low, top = int(edges.min()), int(edges.max())
     if low < 0:
@@ -411,7 +415,8 @@ def _edges(
         weight = np.bincount(inverse, weight).astype(np.float32)
         if not weight.all():
             said.append(
-                f"{int((weight == 0).sum())} edges of weight 0 dropped (an edge of no weight is none)"
+                f"{int((weight == 0).sum())} edges of weight 0 dropped (an edge of no weight is "
+                f"none)"
             )
             key, weight = key[weight > 0], weight[weight > 0]
             if key.size == 0:
@@ -484,7 +489,8 @@ def _masks(
         mask = to_numpy(given)
         if mask.ndim != 1:
             raise GassipError(
-                f"{split}_mask has shape {list(mask.shape)}, not one entry per node; pick one split, e.g. mask[:, 0]"
+                f"{split}_mask has shape {list(mask.shape)}, not one entry per node; pick one "
+                f"split, e.g. mask[:, 0]"
             )
         if mask.size != labels.size:
             raise GassipError(f"{split}_mask has {mask.size} entries, but x has {labels.size} rows")
@@ -495,7 +501,8 @@ def _masks(
         both = np.flatnonzero(out[a] & out[b])
         if both.size:
             raise GassipError(
-                f"{SPLITS[a]}_mask and {SPLITS[b]}_mask overlap in {both.size} nodes, the first is node {both[0]}"
+                f"{SPLITS[a]}_mask and {SPLITS[b]}_mask overlap in {both.size} nodes, the first "
+                f"is node {both[0]}"
             )
     for split, mask in zip(SPLITS[:2], out, strict=False):
         if not mask.any():

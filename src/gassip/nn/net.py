@@ -48,7 +48,8 @@ class Architecture:
         if len(self.hidden) != inner or len(self.heads) != inner:
             given = f"{len(self.hidden)} widths and {len(self.heads)} heads"
             raise GassipError(
-                f"{len(self.ops)} layers have {inner} hidden ones; {given} were given, one each is needed"
+                f"{len(self.ops)} layers have {inner} hidden ones; {given} were given, one each "
+                f"is needed"
             )
         if any(h < 1 or w < 1 or w % h for w, h in zip(self.hidden, self.heads, strict=True)):
             raise GassipError(

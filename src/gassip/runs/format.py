@@ -247,7 +247,8 @@ def check_file(out: Path, overwrite: bool) -> None:
         raise GassipError(f"{out} is a folder; --out must name a file")
     if not out.parent.is_dir():
         raise GassipError(
-            f"{out} cannot be written: there is no folder {out.parent}; make it, or choose another --out"
+            f"{out} cannot be written: there is no folder {out.parent}; make it, or choose "
+            f"another --out"
         )
 
 

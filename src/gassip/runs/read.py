@@ -52,7 +52,8 @@ class Run:
         y = read_tensors(self.folder, "inputs.safetensors", self.meta).get("y")
         if y is None or y.shape != (self.meta["nodes"],) or y.dtype != np.int64:
             raise GassipError(
-                f"{self.folder}: inputs.safetensors has no label for each of {self.meta['nodes']} nodes"
+                f"{self.folder}: inputs.safetensors has no label for each of "
+                f"{self.meta['nodes']} nodes"
             )
         return torch.from_numpy(y.copy())
 
@@ -190,7 +191,7 @@ def _inputs(path: Path, meta: Meta) -> dict[str, Any]:
 
 
 def of_schema_1(meta: Meta) -> dict[str, Any]:
-    """Schema 1 held one table of inputs and results; `searched` are the inputs where they differ."""
+    """Schema 1 held one table of inputs and results; `searched` has the inputs if they differ."""
     stages = frozenset(name for name, own in FIELDS.items() if own.stage)
     taken = meta["settings"]
     recipe = {own.name: taken.get(OLD_RECIPE.get(own.name, own.name)) for own in fields(Recipe)}
@@ -311,7 +312,8 @@ def _check_index(path: Path, features: int, index: Tensor) -> None:
         or int(index[-1]) >= features
     ):
         raise GassipError(
-            f"{path} does not fit meta.json: feature_index must name some of {features} columns in order"
+            f"{path} does not fit meta.json: feature_index must name some of {features} columns "
+            f"in order"
         )
 
 

@@ -37,7 +37,8 @@ meta.json, schema 2 (strict JSON; null where a number is not defined):
     net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what
                       rebuilds `Net`; and label_weight of the label-propagation logits (0: none)
     found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
-    weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was retrained
+    weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was
+        retrained
     size              what is physically there: params stored, bytes of model.safetensors, edges,
                       macs (gassip.nn.size)
     accuracy          {train, val, test}; a split without nodes is null

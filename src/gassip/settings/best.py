@@ -61,7 +61,7 @@ class Candidates(Part):
             "SAGEConv+SAGEConv",
             "Linear+Linear",
         ),
-        "architectures that are always among them, operations joined by +",
+        "architectures that always compete, operations joined by +",
     )
     ranking: Literal["supernet", "random"] = setting(
         "supernet", "what ranks the other candidates; random is the control"
@@ -100,16 +100,18 @@ class Student(Part):
     """The final net."""
 
     students: int = setting(3, "best candidates that compete to be the final net", POSITIVE)
-    final_ops: str = setting("", "its operations joined by +; empty: chosen on validation")
-    size_share: float = setting(
-        0.35, "its weights, as a share of a GCN with 64 hidden units", POSITIVE
+    final_ops: str = setting(
+        "", "operations of the student joined by +; empty: chosen on validation"
     )
-    feature_share: float = setting(1.0, "share of the input features that it reads", SHARE)
+    size_share: float = setting(
+        0.35, "weights of the student, as a share of a GCN with 64 hidden units", POSITIVE
+    )
+    feature_share: float = setting(1.0, "share of the input features that the student reads", SHARE)
     feature_rule: Literal["teacher", "random"] = setting(
         "teacher", "which features: those of the largest teacher weights; random is the control"
     )
     distillation: float = setting(
-        1.0, "weight of a teacher's soft label in its training; a label weighs 1", NOT_NEGATIVE
+        1.0, "weight of a soft label in the training of the student; a label weighs 1", NOT_NEGATIVE
     )
 
     def __post_init__(self) -> None:
@@ -176,7 +178,7 @@ class LabelPropagation(Part):
     """Training labels, propagated over the training graph."""
 
     label_propagation: bool = setting(
-        True, "add label-propagation logits if that raises the validation likelihood"
+        True, "add label-propagation logits if the validation likelihood rises"
     )
 
 

@@ -37,16 +37,6 @@ def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def upgraded(given: Mapping[str, Any], stages: frozenset[str]) -> dict[str, Any]:
-    """A settings file of any version: results that were not set are left out, and of `best` alone
-    everything where an earlier version switched it off by `teachers = 0`."""
-    unset = {name for name in DECIDED if given.get(name) == 0}
-    out = renamed({name: value for name, value in given.items() if name not in unset})
-    if out.get("teachers") == 0 and "retrain_weights" in given:
-        out = {name: value for name, value in out.items() if name not in stages}
-    return out
-
-
 def schema_1(given: Mapping[str, Any], stages: frozenset[str]) -> dict[str, Any]:
     """The 83 fields of schema 1; those of `best` alone only where there were teachers."""
     out = renamed({name: value for name, value in given.items() if name not in DECIDED})

@@ -77,8 +77,8 @@ def paper(facts: Facts | None = None) -> Settings:
 
 
 def literal(facts: Facts | None = None) -> Settings:
-    """The printed formulas, and the sizes of the appendix: from 30,000 nodes on SAGEConv is left out
-    and batch norm comes in (with dropout .5, chosen on the validation nodes of Physics), from
+    """The printed formulas, and the sizes of the appendix: from 30,000 nodes on SAGEConv is left
+    out and batch norm comes in (with dropout .5, chosen on the validation nodes of Physics), from
     100,000 on there are three layers."""
     base = Settings()
     if facts is not None and facts.nodes >= NARROW_FROM:

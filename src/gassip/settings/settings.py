@@ -7,7 +7,6 @@ settings.flat()                                     {"direction": ..., "ops": [.
 
 import difflib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -16,15 +15,12 @@ from typing import Any, Literal
 from gassip.errors import GassipError
 from gassip.settings.best import STAGES, Best
 from gassip.settings.fields import Part, checked, types_of
-from gassip.settings.old import DECIDED, renamed, upgraded
+from gassip.settings.old import DECIDED, renamed, schema_1
 from gassip.settings.search import Search
 from gassip.settings.training import Retraining
 
 Direction = Literal["given", "both", "auto"]
-DIRECTION_HELP = (
-    "edges are read as given, symmetrised (both), or symmetrised if that raises the "
-    "validation likelihood (auto)"
-)
+DIRECTION_HELP = "direction of edges: given, both (symmetrised), auto (by validation)"
 
 
 @dataclass(frozen=True)
@@ -141,21 +137,70 @@ def known(name: str) -> Field:
     raise GassipError(f"there is no setting {name!r}; {hint}")
 
 
+CONDITIONS = {
+    "weight_share": ("weight_rule", "budget"),
+    "edge_share": ("edge_rule", "budget"),
+    "update_eps": ("update_rule", "literal"),
+}  # settings of the search that are read under one value of another
+NOT_IN_BEST = {
+    "weight_rule": "chooses the size of the net on validation (--size-share)",
+    "weight_share": "chooses the size of the net on validation (--size-share)",
+    "edge_rule": "chooses the edges on validation (--edge-shares)",
+    "edge_share": "chooses the edges on validation (--edge-shares)",
+}
+CHOSEN_BY_RECIPE = ("retrain_dropout", "retrain_weight_decay")
+
+
 def unread(settings: Settings, names: Iterable[str]) -> list[str]:
     """Those of `names` that a search with these settings does not read."""
     if settings.best is None:
-        return [name for name in names if FIELDS[name].stage]
-    given = "given" in settings.best.recipe.recipes
-    ignored = {"weight_rule", "weight_share", "edge_rule", "edge_share"}
-    if not given:
-        ignored |= {"retrain_dropout", "retrain_weight_decay"}
-    if len(settings.best.recipe.recipes) == 1:
+        return [name for name in names if FIELDS[name].stage or not _condition(settings, name)]
+    recipes = settings.best.recipe.recipes
+    ignored = set(NOT_IN_BEST)
+    if "given" not in recipes:
+        ignored |= set(CHOSEN_BY_RECIPE)
+    if len(recipes) == 1:
         ignored |= {"trial_epochs"}
-    return [name for name in names if name in ignored]
+    return [name for name in names if name in ignored or not _condition(settings, name)]
+
+
+def foreign(settings: Settings) -> set[str]:
+    """The settings of the other preset: no other setting makes a search read them."""
+    if settings.best is None:
+        return {name for name, own in FIELDS.items() if own.stage}
+    return set(NOT_IN_BEST)
+
+
+def _condition(settings: Settings, name: str) -> bool:
+    """Whether the setting on which this one depends has the value under which it is read."""
+    if name not in CONDITIONS:
+        return True
+    other, value = CONDITIONS[name]
+    return bool(settings.value(FIELDS[other]) == value)
+
+
+def why_unread(settings: Settings, name: str, preset: str) -> str:
+    """What does not read a setting, why, and the remedy; ends `--edge-share is not read by ...`."""
+    if settings.best is None and FIELDS[name].stage:
+        reason = "trains what the search found and nothing else"
+        return f"the preset {preset}, which {reason}; use --preset best, or leave it out"
+    if settings.best is not None and name in NOT_IN_BEST:
+        reason = NOT_IN_BEST[name]
+        return f"the preset {preset}, which {reason}; use --preset paper, or leave it out"
+    if name in CHOSEN_BY_RECIPE:
+        reason = "chooses a recipe on validation"
+        return f"the preset {preset}, which {reason}; use --recipes given, or leave it out"
+    if name in CONDITIONS:
+        other, value = CONDITIONS[name]
+        now = settings.value(FIELDS[other])
+        return f"{other} = {now}; use --{other.replace('_', '-')} {value}, or leave it out"
+    return "a search with one recipe; name two or more in --recipes, or leave it out"
 
 
 def read_settings(path: Path) -> dict[str, Any]:
     """Settings from a TOML or JSON file: a flat table of names and values, old names too."""
+    import tomllib  # a tenth of the start-up; only a file needs it
+
     try:
         text = path.read_text(encoding="utf-8")
         found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
@@ -163,4 +208,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         raise GassipError(f"cannot read settings from {path}: {error}") from None
     if not isinstance(found, dict):
         raise GassipError(f"{path} must hold a table of settings, not a {type(found).__name__}")
-    return upgraded(found, frozenset(name for name, own in FIELDS.items() if own.stage))
+    if found.get("teachers") == 0:  # of earlier versions: without the stages of `best`
+        return schema_1(found, frozenset(name for name, own in FIELDS.items() if own.stage))
+    undecided = [name for name in DECIDED if found.get(name) == 0]
+    return renamed({name: value for name, value in found.items() if name not in undecided})

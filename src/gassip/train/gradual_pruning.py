@@ -53,7 +53,8 @@ class Pruning:
         """Refuse to leave fewer numbers than those that are never pruned."""
         if self.weights <= (others := besides(model.named_parameters())):
             raise GassipError(
-                f"prune_to is {self.weights}; this net has {others} biases and the like besides its weights, "
+                f"prune_to is {self.weights}; this net has {others} biases and the like besides "
+                f"its weights, "
                 f"which stay: give {others + 1} or more, or a narrower net"
             )
 

@@ -1,0 +1,77 @@
+"""gassip explain: the decisions of a search: what was tried, the statistic, the threshold."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gassip.commands.common import command, print_table
+from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from gassip.train.plan import Decision
+
+
+def add(commands: Any) -> None:
+    text = "show what a search decided, what was tried and by how much"
+    parser = command(commands, run, "explain", text, "gassip explain runs/cora")
+    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gassip.runs.write import open_run, to_json
+
+    made = open_run(args.folder)
+    if made.meta["schema"] == 1:
+        raise GassipError(
+            f"{args.folder} has no decisions.json: an earlier version of gassip wrote it; "
+            "search again to have one"
+        )
+    if args.json:
+        print(to_json({"decisions": [asdict(own) for own in made.plan.decisions]}), end="")
+    else:
+        print_decisions(made.plan.decisions)
+    return 0
+
+
+def print_decisions(decisions: "Sequence[Decision]") -> None:
+    """One block per stage; the row that was taken is marked."""
+    from rich.table import Table
+
+    if not decisions:
+        print("decisions: none; this search compared nothing on validation")
+        return
+    table = Table(title="decisions on validation nodes")
+    for column in ("stage", "tried"):
+        table.add_column(column)
+    for column in ("score", "statistic", "threshold"):
+        table.add_column(column, justify="right")
+    statistics: dict[str, str] = {}
+    for own in decisions:
+        for row in rows(own, statistics):
+            table.add_row(*row)
+        table.add_section()
+    print_table(table)
+    for text, mark in statistics.items():
+        print(f"{mark} {text}")
+
+
+def rows(own: "Decision", statistics: dict[str, str]) -> list[tuple[str, ...]]:
+    """What was taken, then what was tried; `statistics` numbers the kinds of statistic."""
+    if not own.tried:
+        return [(own.stage, f"taken: {own.taken}", "", "", "")]
+    mark = statistics.setdefault(own.statistic, f"[{len(statistics) + 1}]")
+    threshold = "" if own.threshold is None else f"{own.threshold:g} {mark}"
+    out: list[tuple[str, ...]] = [(own.stage, f"taken: {own.taken}", "", "", threshold)]
+    for row in own.tried:
+        score, statistic = row.get("score"), row.get("statistic")
+        shown = (_number(score), _number(statistic, "+.2f"))
+        out.append(("", f"  {row['name']}", *shown, ""))
+    return out
+
+
+def _number(value: float | str | None, form: str = ".4f") -> str:
+    if value is None or isinstance(value, str):
+        return value or "-"
+    return format(value, form)

@@ -1,0 +1,78 @@
+"""The scripts of `gassip completion`: bash's is run, the others are read."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gassip import cli
+from gassip.commands.completion import SHELLS, script
+from gassip.graph.datasets import DATASETS
+from gassip.settings.settings import FIELDS
+
+BASH = shutil.which("bash")
+
+
+@pytest.fixture(scope="module")
+def bash_script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("completion") / "gassip.bash"
+    path.write_text(script(cli.build_parser(), "bash"))
+    return path
+
+
+def completed(path: Path, line: str, *, folder: Path | None = None) -> set[str]:
+    """What bash offers after Tab at the end of `line`."""
+    assert BASH is not None
+    words = [*line.split(" ")]
+    code = f"""
+source {shlex.quote(str(path))}
+COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}
+COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}
+function=$(complete -p gassip | sed 's/.*-F \\([^ ]*\\) .*/\\1/')
+"$function" gassip {shlex.quote(words[-1])} {shlex.quote(words[-2])}
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(
+        [BASH, "-c", code], capture_output=True, text=True, cwd=folder, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.skipif(BASH is None, reason="no bash")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gassip ", set(cli.COMMANDS)),
+        ("gassip ex", {"explain", "export"}),
+        ("gassip search --pre", {"--preset"}),
+        ("gassip search --preset ", {"best", "paper"}),
+        ("gassip search --preset paper --edge-rule ", {"paper", "half", "budget"}),
+        ("gassip search --metric ma", {"macro-f1"}),
+        ("gassip search --max-l", {"--max-latency-ms"}),
+        ("gassip search --no-label", {"--no-label-propagation"}),
+        ("gassip search --dataset ", set(DATASETS)),
+        ("gassip export run --format ", {"runtime", "onnx", "executorch"}),
+        ("gassip completion z", {"zsh"}),
+    ],
+)
+def test_bash_offers(bash_script: Path, line: str, expected: set[str]) -> None:
+    assert completed(bash_script, line) == expected
+
+
+@pytest.mark.skipif(BASH is None, reason="no bash")
+def test_bash_offers_every_setting_and_files(bash_script: Path, tmp_path: Path) -> None:
+    flags = completed(bash_script, "gassip search --")
+    assert {"--" + name.replace("_", "-") for name in FIELDS} <= flags
+    (tmp_path / "mine.npz").touch()
+    (tmp_path / "run").mkdir()
+    assert completed(bash_script, "gassip search --data m", folder=tmp_path) == {"mine.npz"}
+    assert completed(bash_script, "gassip predict r", folder=tmp_path) == {"run"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["completion", shell]) == 0
+    out = capsys.readouterr().out
+    assert "search" in out and "label-propagation" in out and "debian" in out
