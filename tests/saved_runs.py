@@ -9,8 +9,10 @@ from gassip.graph.graph import Graph
 from gassip.metrics import all_scores
 from gassip.nn.net import Architecture, Net
 from gassip.runs.write import Meta, save
-from gassip.settings import Gassip
-from gassip.train.trainer import Found, Solution, predict
+from gassip.settings import Settings
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import predict
+from tests.small import inputs_of
 
 
 def random_net(
@@ -49,8 +51,8 @@ def save_run(
     edge_mask = torch.rand(graph.num_edges, generator=generator) + 0.1
     sparser = graph.keep(edge_keep, graph.weight * edge_mask if soft else None)
     own: dict[str, torch.Tensor] = dict(net.named_parameters())
-    found = Found(
-        settings=Gassip(kept_edges="soft" if soft else "binary"),
+    plan = Plan(
+        **inputs_of(Settings.of(kept_edges="soft" if soft else "binary")),
         architecture=net.architecture,
         weight_keep=[torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers],
         edge_keep=edge_keep,
@@ -73,4 +75,4 @@ def save_run(
         seconds=1.0,
         best_epoch=1,
     )
-    return save(folder, graph, found, solution, source=source)
+    return save(folder, graph, plan, solution, source=source)

@@ -44,7 +44,7 @@ def test_fit_returns_self_and_sets_fitted_attributes(data: Data) -> None:
     assert isinstance(classifier.model_, torch.nn.Module)
     assert (
         classifier.solution_.edges_kept
-        == classifier.found_.edge_keep.sum()
+        == classifier.plan_.edge_keep.sum()
         < classifier.graph_.num_edges
     )
     assert is_classifier(classifier)

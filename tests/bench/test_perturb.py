@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gassip.bench.perturb import mettack, noise, prbcd
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.bench.perturb import mettack, noise, prbcd
 from tests.conftest import random_graph
 
 METTACK = Path(os.environ.get("GASSIP_DATA", "/nowhere")) / "Mettack"

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gassip.best.calibration import SHRINK, levelled, likeliest_power, log_likelihood, powered
+from gassip.best.calibration import SHRINK, bias_corrected, fit_temperature, log_likelihood, temper
 
 
 def shares(nodes: int, classes: int, seed: int) -> torch.Tensor:
@@ -27,7 +27,7 @@ def test_levels_by_hand() -> None:
     # where
     # its slope 2 (p − 3/4) + 4 · .1 b is 0
     share, y = torch.full((6, 2), 0.5), torch.tensor([0, 0, 0, 1])
-    found = levelled(share, torch.arange(4), y)
+    found = bias_corrected(share, torch.arange(4), y)
     low, high = 0.0, 1.0
     for _ in range(60):
         b = (low + high) / 2
@@ -46,25 +46,27 @@ def test_levels_bring_class_counts_closer_and_keep_rows_of_sum_1(classes: int, s
     y = torch.randint(classes, (50,), generator=torch.Generator().manual_seed(seed)).clamp_max(
         classes - 2
     )  # one rare
-    found = levelled(share, nodes, y)
+    found = bias_corrected(share, nodes, y)
     torch.testing.assert_close(found.sum(1), torch.ones(60))
     counts = torch.bincount(y, minlength=classes) / 50
-    at_power = powered(share, likeliest_power(share[nodes], y))  # b = 0
+    at_power = temper(share, fit_temperature(share[nodes], y))  # b = 0
     assert (found[nodes].mean(0) - counts).norm() <= (
         at_power[nodes].mean(0) - counts
     ).norm() + 1e-4
 
 
-def test_where_classes_are_as_common_as_said_nothing_is_levelled() -> None:
+def test_where_classes_are_as_common_as_said_nothing_is_corrected() -> None:
     share, y = (
         torch.tensor([[0.8, 0.2], [0.2, 0.8]]).repeat(5, 1),
         torch.tensor([0, 1] * 4 + [1, 0]),
     )
     torch.testing.assert_close(
-        levelled(share, torch.arange(10), y), share, atol=1e-4, rtol=0
+        bias_corrected(share, torch.arange(10), y), share, atol=1e-4, rtol=0
     )  # 8 of 10 right
 
 
 def test_without_labels_shares_stay() -> None:
     share = shares(4, 3, 0)
-    assert torch.equal(levelled(share, torch.arange(0), torch.empty(0, dtype=torch.long)), share)
+    assert torch.equal(
+        bias_corrected(share, torch.arange(0), torch.empty(0, dtype=torch.long)), share
+    )

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from gassip.best.calibration import log_likelihood
-from gassip.best.spectral import DECAYS, best_fit, fit, leading, normalised, spectral_share
+from gassip.best.spectral import DECAYS, best_fit, fit, leading, normalised, spectral_probs
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import unit_rows
 from tests.conftest import random_graph
@@ -67,13 +67,13 @@ def test_no_decay_before_the_one_taken_is_likelier() -> None:
 
 def test_shares_repeat_and_neither_see_test_labels_nor_random_state() -> None:
     graph = random_graph(1, nodes=40, sparse=True)
-    first = spectral_share(graph)
+    first = spectral_probs(graph)
     torch.testing.assert_close(first.sum(1), torch.ones(40))
     torch.manual_seed(7)
     garbage = replace(
         graph, y=torch.where(graph.test_mask, (graph.y + 1) % graph.num_classes, graph.y)
     )
-    assert torch.equal(spectral_share(garbage), first)
+    assert torch.equal(spectral_probs(garbage), first)
 
 
 @pytest.mark.parametrize(("sparse", "narrow"), [(False, 1024), (False, 0), (True, 1024)])
@@ -83,7 +83,7 @@ def test_few_features_do(
 ) -> None:
     monkeypatch.setattr("gassip.best.spectral.NARROW", narrow)
     assert (
-        spectral_share(random_graph(1, nodes=20, features=features, sparse=sparse)).isfinite().all()
+        spectral_probs(random_graph(1, nodes=20, features=features, sparse=sparse)).isfinite().all()
     )
 
 
@@ -93,7 +93,7 @@ def test_without_features_or_edges_there_is_still_an_answer() -> None:
         replace(graph, x=torch.zeros(20, 3)),
         graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool)),
     ):
-        share = spectral_share(odd)
+        share = spectral_probs(odd)
         assert share.isfinite().all() and share.shape == (20, graph.num_classes)
 
 
@@ -107,4 +107,4 @@ def test_separable_groups_are_told_apart_by_few_labels() -> None:
     edges = np.stack([np.arange(58), np.arange(2, 60)])
     train, val = np.arange(60) < 2, (np.arange(60) >= 2) & (np.arange(60) < 20)
     graph = Graph.build(x, edges, y, masks=(train, val, ~train & ~val), undirected=True)
-    assert bool((spectral_share(graph).argmax(1) == graph.y).all())
+    assert bool((spectral_probs(graph).argmax(1) == graph.y).all())

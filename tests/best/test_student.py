@@ -1,97 +1,44 @@
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gassip.best.student import best_features, cuts, graduate, num_params, ranking, widest
-from gassip.best.teacher import Contest, teach
+from gassip.best.ensemble import Teacher
+from gassip.best.pipeline import search
+from gassip.best.pruning import prune_if_behind
+from gassip.best.student import (
+    best_features,
+    choose_edges,
+    choose_student,
+    classroom,
+    student_architectures,
+    widest,
+)
+from gassip.best.trials import Trials
 from gassip.graph.graph import Graph
-from gassip.graph.undirected import keep_highest, num_neighbours
 from gassip.nn.net import Architecture
-from gassip.paper.loop import Row, search
 from gassip.runs.write import open_run, save
-from gassip.settings import Gassip, preset
+from gassip.settings import preset
+from gassip.settings.best import Student
+from gassip.settings.training import Recipe
+from gassip.train.plan import Row
 from gassip.train.trainer import retrain
 from tests.conftest import random_graph
+from tests.small import num_params
 
 FEW = {
     "epochs": 3,
     "warmup_epochs": 1,
     "retrain_epochs": 4,
     "trial_epochs": 2,
-    "finalists": 3,
+    "candidates": 3,
     "teachers": 2,
 }
 
 
 def small(**options: object) -> Graph:
     return random_graph(1, nodes=48, edges=110, features=24, isolated=4, **options)  # type: ignore[arg-type]
-
-
-@given(st.integers(0, 200), st.floats(0.3, 1.0), st.booleans())
-def test_a_cut_keeps_its_share_and_every_last_edge(
-    seed: int, share: float, undirected: bool
-) -> None:
-    graph = random_graph(seed, undirected=undirected)
-    value = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(seed))
-    keep = keep_highest(graph, value, share)
-    before, after = num_neighbours(graph), num_neighbours(graph.keep(keep))
-    assert torch.equal(before > 0, after > 0)
-    pairs = int(graph.pair.max()) + 1
-    kept = graph.pair[keep].unique().numel()
-    assert kept >= round(share * pairs)  # more only where the rest are last edges
-    assert torch.equal(
-        keep,
-        keep[torch.argsort(graph.pair, stable=True)][
-            torch.argsort(torch.argsort(graph.pair, stable=True))
-        ],
-    )
-
-
-def test_the_lowest_edges_go_first(path: Graph) -> None:
-    # 0 - 1 - 2: both edges are a last one of 0 or of 2
-    assert keep_highest(path, torch.tensor([0.1, 0.1, 0.9, 0.9]), 0.5).all()
-    masks = (np.array([1, 1, 0]), np.array([0, 0, 1]), np.zeros(3))
-    index = torch.tensor([[0, 1, 2], [1, 2, 0]])
-    triangle = Graph.build(
-        torch.eye(3), index, torch.tensor([0, 1, 0]), masks=masks, undirected=True
-    )
-    value = torch.tensor([float(pair == 1) for pair in triangle.pair.tolist()])
-    keep = keep_highest(triangle, 1 - value, 2 / 3)
-    assert torch.equal(keep, triangle.pair != 1)
-
-
-def test_rankings_by_hand(path: Graph) -> None:
-    # edges by receiver: 1→0, 0→1, 2→1, 1→2; neighbours 1, 2, 1
-    teacher = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
-    given_mask = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    rank = {
-        rule: ranking(rule, path, teacher, given_mask, 0)
-        for rule in ("agreement", "hubs", "curriculum")
-    }
-    torch.testing.assert_close(rank["agreement"], torch.tensor([0.5, 0.5, 0.5, 0.5]))
-    torch.testing.assert_close(rank["hubs"], torch.tensor([1.5, 1.5, 1.5, 1.5]))
-    assert torch.equal(rank["curriculum"], given_mask)
-    torch.testing.assert_close(
-        ranking("support", path, teacher, given_mask, 0), rank["agreement"] * rank["hubs"]
-    )
-    assert (
-        float(ranking("similarity", path, teacher, given_mask, 0).abs().sum()) == 0
-    )  # features are all apart
-    assert not torch.equal(*(ranking("random", path, teacher, given_mask, seed) for seed in (0, 1)))
-
-
-def test_each_rule_and_share_is_one_cut() -> None:
-    graph = small()
-    settings = Gassip(edge_rules=("hubs", "random"), edge_shares=(0.9, 0.5))
-    found = cuts(
-        graph, settings, torch.ones(graph.num_nodes, 3) / 3, torch.ones(graph.num_edges), 0
-    )
-    assert list(found) == ["hubs 0.9", "hubs 0.5", "random 0.9", "random 0.5"]
 
 
 @pytest.mark.parametrize(
@@ -101,25 +48,26 @@ def test_each_rule_and_share_is_one_cut() -> None:
 def test_the_widest_net_fits_and_the_next_would_not(ops: tuple[str, ...], batch_norm: bool) -> None:
     graph = small(sparse=True)
     most = 0.35 * num_params(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,)))
-    found = widest(graph, ops, Gassip(batch_norm=batch_norm), 0.35, None)
+    recipe = Recipe(batch_norm=batch_norm)
+    found = widest(graph, ops, recipe, 1, 0.35, None)
     assert num_params(graph, found) <= most
     assert num_params(graph, replace(found, hidden=(found.hidden[0] + 1,))) > most
-    half = widest(graph, ops, Gassip(batch_norm=batch_norm), 0.35, torch.arange(12))
+    half = widest(graph, ops, recipe, 1, 0.35, torch.arange(12))
     assert half.hidden > found.hidden
 
 
 def test_the_features_that_are_read_most_stay() -> None:
     weight = torch.tensor([0.1, 3.0, 0.2, 2.0])
-    index = best_features(weight, Gassip(feature_share=0.5), 0)
+    index = best_features(weight, Student(feature_share=0.5), 0)
     assert index is not None and index.tolist() == [1, 3]
-    assert best_features(weight, Gassip(), 0) is None
+    assert best_features(weight, Student(), 0) is None
 
 
 @pytest.mark.parametrize(("sparse", "norm"), [(False, False), (True, False), (True, True)])
 def test_the_preset_best_from_end_to_end(tmp_path: Path, sparse: bool, norm: bool) -> None:
     graph = small(sparse=sparse)
     settings = preset(
-        "best", graph, FEW | ({"recipe": "given", "batch_norm": True} if norm else {})
+        "best", graph, FEW | ({"recipes": ("given",), "batch_norm": True} if norm else {})
     )
     rows: list[Row] = []
     found = search(graph, settings, seed=3, on_epoch=rows.append)
@@ -134,7 +82,7 @@ def test_the_preset_best_from_end_to_end(tmp_path: Path, sparse: bool, norm: boo
     # what a run's folder holds retrains to the same bits
     save(tmp_path / "run", graph, found, solution, preset="best")
     run = open_run(tmp_path / "run")
-    twin = retrain(graph, run.found, seed=1)
+    twin = retrain(graph, run.plan, seed=1)
     assert all(
         torch.equal(*pair)
         for pair in zip(solution.model.parameters(), twin.model.parameters(), strict=True)
@@ -156,21 +104,25 @@ def test_a_pruned_net_is_tried_only_where_the_teacher_is_ahead(ahead: bool) -> N
     graph = small()
     settings = preset("best", graph, FEW | {"prune_epochs": 20})
     rows: list[Row] = []
-    contest = Contest(graph, seed=0, metric="accuracy", tell=rows.append)
-    shapes = [
-        Architecture(ops=("Linear", "APPNP5"), hidden=(6,)),
-        Architecture(ops=("GCNConv", "GCNConv"), hidden=(6,)),
-    ]
-    lesson = teach(contest, shapes, settings)
+    trials = Trials(graph, seed=0, metric="accuracy", tell=rows.append)
     said = (graph.y + int(not ahead)) % graph.num_classes
-    lesson = replace(
-        lesson,
-        share=torch.eye(graph.num_classes)[said],
-        settings=replace(lesson.settings, distillation=0.0),
+    teacher = Teacher(
+        probs=torch.eye(graph.num_classes)[said], trials=[], feature_weight=torch.ones(24)
     )
-    base = search(graph, preset("paper", graph, {"epochs": 2, "warmup_epochs": 1}), seed=0)
-    graduate(contest, lesson, base)
-    assert any(str(row["stage"]).startswith("size") for row in rows) == ahead
+    recipe = Recipe(epochs=4)  # without distillation: the student learns nothing of the teacher
+    room = classroom(trials, graph, teacher, recipe, torch.ones(graph.num_edges), settings)
+    students: list[tuple[str, ...]] = [("Linear", "APPNP5"), ("GCNConv", "GCNConv")]
+    student = choose_edges(room, choose_student(room, students, 0.35).value, 0.35).value
+    found = prune_if_behind(room, student, students, settings)
+    assert any(str(row["stage"]).startswith("pruned") for row in rows) == ahead
+    assert len(found.decision.tried) > 1 if ahead else found.value.trial is student.trial
+
+
+def test_the_final_operations_may_be_given() -> None:
+    own = Student(final_ops="GCNConv+Linear")
+    ranked = [Architecture(ops=("Linear", "APPNP5"), hidden=(6,))]
+    assert student_architectures(own, ranked) == [("GCNConv", "Linear")]
+    assert student_architectures(Student(), ranked) == [("Linear", "APPNP5")]
 
 
 def test_controls_are_settings() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from gassip.best.pipeline import search
 from gassip.budget import candidates as rivals
 from gassip.budget.candidates import cheaper, choose, retrain_best, search_within
 from gassip.budget.fit import Budget, limits
@@ -15,16 +16,15 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Net
 from gassip.nn.size import size_of
 from gassip.operations import OPERATIONS
-from gassip.paper.loop import search
 from gassip.runs.checkpoint import FolderCheckpoint
-from gassip.settings import Gassip
-from gassip.train.trainer import Found
+from gassip.settings import Settings
+from gassip.train.plan import Plan
 
-QUICK = Gassip(hidden=8, epochs=3, warmup_epochs=1, retrain_epochs=6)
+QUICK = Settings.of(hidden=8, epochs=3, warmup_epochs=1, retrain_epochs=6)
 MakeGraph = Callable[..., Graph]
 
 
-def same(one: Found, other: Found) -> bool:
+def same(one: Plan, other: Plan) -> bool:
     equal = [torch.equal(a, b) for a, b in zip(one.weight_keep, other.weight_keep, strict=True)]
     equal += [
         torch.equal(value, other.last_weights[name]) for name, value in one.last_weights.items()
@@ -76,7 +76,7 @@ def test_a_search_that_was_complete_on_disk_gives_the_same_rivals(
 
 def test_a_net_with_a_teacher_meets_itself_with_cheaper_operations(make_graph: MakeGraph) -> None:
     graph = make_graph(features=40)
-    found = search(graph, replace(QUICK, ops=("GATConv",), heads=2, hidden=8))
+    found = search(graph, QUICK.changed(ops=("GATConv",), heads=2, hidden=8))
     found = replace(
         found, teacher=torch.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes)
     )
@@ -98,9 +98,9 @@ def trials(monkeypatch: pytest.MonkeyPatch, values: dict[tuple[str, ...], float]
     """Trainings that score as `values` say by architecture; the graphs they see are returned."""
     seen: list[Graph] = []
 
-    def retrain(graph: Graph, found: Found, **_: Any) -> SimpleNamespace:
+    def retrain(graph: Graph, found: Plan, **_: Any) -> SimpleNamespace:
         seen.append(graph)
-        assert found.settings.retrain_epochs == 2
+        assert found.recipe.epochs == 2
         return SimpleNamespace(scores={"accuracy": {"val": values[found.architecture.ops]}})
 
     monkeypatch.setattr(rivals, "retrain", retrain)

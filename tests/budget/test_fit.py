@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from gassip.best.pipeline import search
 from gassip.budget.fit import (
     MARGIN,
     Budget,
@@ -31,17 +32,20 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.size import count_macs, size_of
 from gassip.operations import OPERATIONS
-from gassip.paper.loop import State, search, step_weights
-from gassip.settings import Gassip
-from gassip.train.trainer import Found, found_net, predict, retrain
+from gassip.paper.loop import step_weights
+from gassip.paper.state import State
+from gassip.settings import Settings
+from gassip.train.plan import Plan
+from gassip.train.trainer import planned_net, predict, retrain
+from tests.small import inputs_of, with_recipe
 
 OPS = tuple(OPERATIONS)
-QUICK = Gassip(hidden=8, epochs=2, warmup_epochs=1, retrain_epochs=2)
+QUICK = Settings.of(hidden=8, epochs=2, warmup_epochs=1, retrain_epochs=2)
 
 
 def found_on(
     graph: Graph, ops: tuple[str, ...], *, seed: int = 0, heads: int = 1, batch_norm: bool = False
-) -> Found:
+) -> Plan:
     """What a search might hand over, with random weights and edge scores."""
     torch.manual_seed(seed)
     inner = len(ops) - 1
@@ -51,8 +55,8 @@ def found_on(
     net = net_for(graph, shape)
     weights = {name: value.detach().clone() for name, value in net.named_parameters()}
     per_pair = torch.rand(int(graph.pair.max()) + 1)
-    return Found(
-        settings=replace(QUICK, edge_rule="budget"),
+    return Plan(
+        **inputs_of(QUICK.changed(edge_rule="budget")),
         architecture=shape,
         weight_keep=[torch.rand_like(layer.weight) < 0.6 for layer in net.layers],
         edge_keep=torch.ones(graph.num_edges, dtype=torch.bool),
@@ -214,7 +218,7 @@ def test_budgets_are_kept_or_refused(
 ) -> None:
     graph = make_graph(seed, features=25, sparse=sparse)
     found = found_on(graph, ops, seed=seed, heads=heads, batch_norm=batch_norm)
-    found = replace(found, settings=replace(found.settings, retrain_weights=left))
+    found = with_recipe(found, prune_to=left)
     params, edges, size, macs = amounts
     budget = Budget(max_params=params, max_edges=edges, max_bytes=size, max_macs=macs)
     bound = limits(budget, graph)
@@ -222,7 +226,7 @@ def test_budgets_are_kept_or_refused(
         _, solution = retrain_within(graph, found, budget)
     except GassipError as error:
         least = cut_weights(cut_edges(graph, found, 0), 0.0)
-        smallest = size_of(found_net(graph, least), graph.keep(least.edge_keep))
+        smallest = size_of(planned_net(graph, least), graph.keep(least.edge_keep))
         assert "cannot be met on graph: the least is" in str(error)
         assert any(value > getattr(bound, name) for name, value in vars(smallest).items())
         return
@@ -238,7 +242,7 @@ def test_what_fits_is_left_alone_and_the_largest_is_taken(make_graph: Callable[.
     found = found_on(graph, ("GCNConv", "GCNConv"))
     assert fit_budget(graph, found, Budget(max_params=10_000)) is found
     sizes = [
-        size_of(found_net(graph, fit_budget(graph, found, Budget(max_params=n))), graph).params
+        size_of(planned_net(graph, fit_budget(graph, found, Budget(max_params=n))), graph).params
         for n in (60, 200)
     ]
     assert 40 <= sizes[0] <= 60 and 160 <= sizes[1] <= 200
@@ -250,7 +254,7 @@ def test_a_net_that_is_pruned_while_it_trains_is_pruned_to_the_bound(
 ) -> None:
     graph = make_graph(features=40)
     found = found_on(graph, ("SAGEConv", "SAGEConv"))
-    found = replace(found, settings=replace(found.settings, retrain_weights=300, prune_rule=rule))
+    found = with_recipe(found, prune_to=300, prune_rule=rule)
     assert sum(weight.numel() for weight in found.last_weights.values()) > 600
     assert fit_budget(graph, found, Budget(max_params=300)) is found  # it will fit
     fitted, solution = retrain_within(graph, found, Budget(max_params=150))
@@ -259,17 +263,14 @@ def test_a_net_that_is_pruned_while_it_trains_is_pruned_to_the_bound(
     assert (
         fitted.architecture.hidden[0] == 5 and fitted.feature_index is None
     )  # of 8: half, rounded up from 4.02
-    dense = size_of(found_net(graph, found), graph).bytes
+    dense = size_of(planned_net(graph, found), graph).bytes
     _, solution = retrain_within(graph, found, Budget(max_bytes=dense // 3))
     assert solution.size is not None and solution.size.bytes <= dense // 3
-    macs = size_of(found_net(graph, found), graph).macs
+    macs = size_of(planned_net(graph, found), graph).macs
     narrow = fit_budget(
         graph, found, Budget(max_macs=macs // 2)
     )  # fewer weights do not save multiply-adds
-    assert (
-        narrow.settings.retrain_weights == 300
-        and narrow.architecture.hidden < found.architecture.hidden
-    )
+    assert narrow.recipe.prune_to == 300 and narrow.architecture.hidden < found.architecture.hidden
 
 
 def test_a_budget_of_time_is_kept(
@@ -340,8 +341,7 @@ def test_groups_end_in_whole_rows_and_columns(
     make_graph: Callable[..., Graph], rule: Literal["score", "budget"]
 ) -> None:
     graph = make_graph(features=20)
-    settings = replace(
-        QUICK,
+    settings = QUICK.changed(
         weight_groups="unit",
         weight_rule=rule,
         weight_share=0.25,
@@ -360,7 +360,7 @@ def test_groups_end_in_whole_rows_and_columns(
 
 def test_group_scores_learn(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph()
-    state = State(graph, replace(QUICK, weight_groups="unit"))
+    state = State(graph, QUICK.changed(weight_groups="unit").search)
     before = [score.detach().clone() for score in state.supernet.weight_scores]
     assert [list(score.shape) for score in before] == [[6], [5, 8]]  # features; operations × units
     step_weights(state)
@@ -373,11 +373,11 @@ def test_group_scores_learn(make_graph: Callable[..., Graph]) -> None:
 def test_group_mask_is_row_times_column(
     make_graph: Callable[..., Graph], form: Literal["sigmoid", "double"]
 ) -> None:
-    state = State(make_graph(), replace(QUICK, weight_groups="unit", weight_form=form))
+    state = State(make_graph(), QUICK.changed(weight_groups="unit", weight_form=form).search)
     net, scale = state.supernet, 2 if form == "double" else 1
     row, unit = (scale * torch.sigmoid(score) for score in net.weight_scores)
     masked, layer = net.masked_weights(form)[0], net.layers[0]
-    for k in range(len(QUICK.ops)):
+    for k in range(len(QUICK.search.ops)):
         part = layer.columns(k)
         matrices = (part.stop - part.start) // 8
         expected = layer.weight[:, part] * row.unsqueeze(1) * unit[k].repeat(matrices)
@@ -393,7 +393,7 @@ def test_bytes_of_a_pruned_net_are_bounded_whatever_is_left(
     found = replace(found, weight_keep=[torch.ones_like(keep) for keep in found.weight_keep])
     total = sum(weight.numel() for weight in found.last_weights.values())
     for left in (60, total // 2, total - 1):
-        own = replace(found, settings=replace(found.settings, retrain_weights=left))
+        own = with_recipe(found, prune_to=left)
         most = to_be(graph, own)[2].bytes
         for seed in range(5):
             solution = retrain(graph, own, seed=seed)
@@ -403,7 +403,7 @@ def test_bytes_of_a_pruned_net_are_bounded_whatever_is_left(
 def test_fitting_is_no_matter_of_luck(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(features=40)
     found = found_on(graph, ("GCNConv", "GCNConv"))
-    found = replace(found, settings=replace(found.settings, retrain_weights=200))
+    found = with_recipe(found, prune_to=200)
     fitted = []
     for seed in range(4):
         torch.manual_seed(seed)
@@ -412,7 +412,7 @@ def test_fitting_is_no_matter_of_luck(make_graph: Callable[..., Graph]) -> None:
         drawn = torch.rand(1)
         torch.manual_seed(seed)
         assert torch.equal(drawn, torch.rand(1))  # the caller's random state is untouched
-    assert len({(own.settings.retrain_weights, own.architecture) for own in fitted}) == 1
+    assert len({(own.recipe.prune_to, own.architecture) for own in fitted}) == 1
 
 
 def test_shares_refer_to_the_graph_as_it_is_read(make_graph: Callable[..., Graph]) -> None:
@@ -421,7 +421,7 @@ def test_shares_refer_to_the_graph_as_it_is_read(make_graph: Callable[..., Graph
     one_way = given_graph.keep(low)
     both = one_way.both_ways
     found = found_on(both, ("GCNConv", "GCNConv"))
-    found = replace(found, settings=replace(found.settings, direction="both"))
+    found = replace(found, symmetrised=True)
     assert (
         int(fit_budget(one_way, found, Budget(max_edges="100%")).edge_keep.sum()) == both.num_edges
     )

@@ -167,9 +167,11 @@ def test_score_update_by_hand(
 @pytest.mark.parametrize("rule", ["mean", "literal", "relative"])
 @pytest.mark.parametrize("unbiased", [True, False])
 def test_one_architecture_has_no_spread(rule: str, unbiased: bool) -> None:
-    """Gap 1: K = 1 amounts to the plain mean."""
+    """Gap 1: K = 1 amounts to the plain mean; `relative` divides it by mean|g| = 2.5 / 3."""
     update, spread = curriculum.score_update(GRADIENTS[:1], rule, BIG, 1e-8, unbiased)
-    assert update.tolist() == [1.0, 1.0, 0.5]
+    expected = [1.2, 1.2, 0.6] if rule == "relative" else [1.0, 1.0, 0.5]
+    torch.testing.assert_close(update, torch.tensor(expected))
+    assert rule == "relative" or update.tolist() == expected
     assert spread.tolist() == [0.0, 0.0, 0.0]
 
 

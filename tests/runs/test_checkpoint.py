@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from gassip.best import teacher
-from gassip.runs.checkpoint import FILE, FolderCheckpoint, discard, read
+from gassip.best import trials
+from gassip.best.pipeline import search
 from gassip.cli import main
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.train.trainer import Found, train
-from gassip.paper.loop import search
-from gassip.settings import Gassip, preset
+from gassip.runs.checkpoint import FILE, FolderCheckpoint, discard, read
+from gassip.settings import Settings, preset
+from gassip.train.plan import Plan
+from gassip.train.trainer import train
 
-SMALL = Gassip(hidden=8, epochs=7, warmup_epochs=2, retrain_epochs=3, edge_optimizer="adam")
+SMALL = Settings.of(hidden=8, epochs=7, warmup_epochs=2, retrain_epochs=3, edge_optimizer="adam")
 
 
 @pytest.fixture(scope="module")
@@ -31,14 +31,14 @@ def graph(make_graph: Callable[..., Graph]) -> Graph:
 
 
 def checkpoint(
-    folder: Path, graph: Graph, settings: Gassip = SMALL, seed: int = 5, every: int = 3
+    folder: Path, graph: Graph, settings: Settings = SMALL, seed: int = 5, every: int = 3
 ) -> FolderCheckpoint:
     return FolderCheckpoint(
         folder, graph=graph, settings=settings, seed=seed, metric="accuracy", every=every
     )
 
 
-def same(one: Found, other: Found) -> None:
+def same(one: Plan, other: Plan) -> None:
     timeless = [
         [{k: v for k, v in row.items() if k != "seconds"} for row in found.history]
         for found in (one, other)
@@ -82,7 +82,7 @@ def test_a_search_stopped_at_any_epoch_goes_on_to_the_same_bits(
 def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
     graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = {"hidden": 8, "epochs": 7, "warmup_epochs": 2, "retrain_epochs": 3, "finalists": 3}
+    quick = {"hidden": 8, "epochs": 7, "warmup_epochs": 2, "retrain_epochs": 3, "candidates": 3}
     settings = preset("best", graph, quick)
     trained: list[int] = []
 
@@ -90,11 +90,9 @@ def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
         trained.append(1)
         return train(*args, **named)
 
-    monkeypatch.setattr(teacher, "train", counted)
+    monkeypatch.setattr(trials, "train", counted)
     whole = search(graph, settings, seed=5)
-    nets = [
-        row for row in whole.history if row["epoch"] > 7 and row["architecture"] != "directions"
-    ]  # type: ignore[operator]
+    nets = [row for row in whole.history if row["epoch"] > 7 and row["architecture"] != "spectral"]  # type: ignore[operator]
     assert len(trained) == len(nets) > 8
     seconds = {}
     for done, last in enumerate(nets, 1):
@@ -121,8 +119,10 @@ def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
     assert {
         row["epoch"]: row["seconds"] for row in resumed.history if row["epoch"] in seconds
     } == seconds
-    with pytest.raises(GassipError, match=r"net-\d+.safetensors was written with seed = 5, not 6"):
-        checkpoint(tmp_path, graph, settings, seed=6).recall(int(nets[0]["epoch"]))
+    with pytest.raises(
+        GassipError, match=r"net-candidate-0.safetensors was written with seed = 5, not"
+    ):
+        checkpoint(tmp_path, graph, settings, seed=6).recall("candidate 0")
     discard(tmp_path)
     assert not tmp_path.exists()
 
@@ -181,7 +181,7 @@ def test_a_checkpoint_of_another_search_is_refused_by_what_differs(
     with pytest.raises(GassipError, match="seed = 5, not 6"):
         checkpoint(folder, graph, seed=6).load()
     with pytest.raises(GassipError, match=r"lr_alpha = 0.03, not 0.1; give the same to go on"):
-        checkpoint(folder, graph, replace(SMALL, lr_alpha=0.1)).load()
+        checkpoint(folder, graph, SMALL.changed(lr_alpha=0.1)).load()
     with pytest.raises(GassipError, match="with graph = "):
         checkpoint(folder, make_graph(nodes=60, edges=200)).load()
 

@@ -13,18 +13,20 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.conftest import random_graph
-from gassip.runs import write as artefact
-from gassip.runs import format as store
-from gassip.runs.write import Run, check_target, open_run, save, save_method
+from gassip.best.pipeline import search
+from gassip.deploy.runtime import load
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.train.trainer import Found, Solution, predict, retrain
-from gassip.deploy.runtime import load
-from gassip.paper.loop import search
-from gassip.settings import Gassip, preset
+from gassip.runs import format as store
+from gassip.runs import write as artefact
+from gassip.runs.write import Run, check_target, open_run, save, save_method
+from gassip.settings import Settings, preset
+from gassip.train.plan import Decision, Plan, Solution
+from gassip.train.trainer import predict, retrain
+from tests.conftest import random_graph
+from tests.small import with_recipe
 
-SMALL = Gassip(
+SMALL = Settings.of(
     hidden=8,
     epochs=6,
     warmup_epochs=2,
@@ -32,7 +34,8 @@ SMALL = Gassip(
     edge_rule="budget",
     retrain_start="rewind",
 )
-Solved = tuple[Graph, Found, Solution]
+Solved = tuple[Graph, Plan, Solution]
+WHOLE = (*artefact.FILES, "decisions.json")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def reseal(folder: Path, **changes: object) -> None:
     """Change meta.json as someone would who knows how its checksums are made."""
     meta = json.loads((folder / "meta.json").read_text()) | changes
     meta["files"] = {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in artefact.FILES
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in WHOLE
     }
     meta["sha256"] = store.digest(meta)
     (folder / "meta.json").write_text(json.dumps(meta))
@@ -75,14 +78,14 @@ def test_what_is_opened_computes_the_same_bits(solved: Solved, folder: Path) -> 
 
 def test_a_retraining_from_the_folder_is_the_one_from_memory(solved: Solved, folder: Path) -> None:
     graph, found, _ = solved
-    again, before = retrain(graph, open_run(folder).found, seed=9), retrain(graph, found, seed=9)
+    again, before = retrain(graph, open_run(folder).plan, seed=9), retrain(graph, found, seed=9)
     for name, value in before.model.state_dict().items():
         assert torch.equal(value, again.model.state_dict()[name])
 
 
 def test_found_comes_back_whole(solved: Solved, folder: Path) -> None:
     _, found, _ = solved
-    opened = open_run(folder).found
+    opened = open_run(folder).plan
     assert opened.settings == found.settings and opened.architecture == found.architecture
     assert torch.equal(opened.edge_keep, found.edge_keep) and torch.equal(
         opened.edge_mask, found.edge_mask
@@ -95,7 +98,7 @@ def test_meta_holds_what_is_promised(solved: Solved, folder: Path) -> None:
     meta = json.loads(
         (folder / "meta.json").read_text(), parse_constant=lambda text: pytest.fail(text)
     )
-    assert meta["schema"] == 1 and meta["preset"] == "paper" and meta["seed"] == 3
+    assert meta["schema"] == 2 and meta["preset"] == "paper" and meta["seed"] == 3
     assert meta["architecture"] == list(found.architecture.ops)
     assert meta["edges_kept"] == int(found.edge_keep.sum()) < meta["edges_total"] == graph.num_edges
     assert meta["accuracy"] == solution.accuracy and set(meta["seconds"]) == {"search", "retrain"}
@@ -134,7 +137,7 @@ def test_the_drawing_is_the_same_each_time(solved: Solved) -> None:
     assert b"<svg" in drawn and b"dc:date" not in drawn
 
 
-@pytest.mark.parametrize("name", ["meta.json", *artefact.FILES])
+@pytest.mark.parametrize("name", ["meta.json", *WHOLE])
 def test_a_flipped_byte_is_refused_by_name(folder: Path, name: str) -> None:
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
@@ -142,7 +145,7 @@ def test_a_flipped_byte_is_refused_by_name(folder: Path, name: str) -> None:
     refused(folder, name)
 
 
-@pytest.mark.parametrize("name", ["meta.json", *artefact.FILES])
+@pytest.mark.parametrize("name", ["meta.json", *WHOLE])
 def test_a_missing_or_truncated_file_is_refused_by_name(folder: Path, name: str) -> None:
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: len(content) // 2])
@@ -179,6 +182,14 @@ def test_a_foreign_meta_is_refused(folder: Path, text: str) -> None:
         {"net": {"hidden": [8], "heads": [3], "batch_norm": False, "dropout": 0.5}},
         {"settings": {"nonsense": 1}},
         {"settings": {"epochs": -1}},
+        {"settings": {"retrain_weights": 5}},
+        {"recipe": {"nonsense": 1}},
+        {"recipe": {"epochs": -1}},
+        {"recipe": {"dropout": 1.5}},
+        {"recipe": [1]},
+        {"symmetrised": "no"},
+        {"soft_edges": 1},
+        {"schema": 1},
         {"source": {"kind": "file", "path": 7}},
         {"seconds": {}},
     ],
@@ -209,10 +220,13 @@ def test_a_tensor_too_much_is_refused(folder: Path) -> None:
 def test_a_mask_that_does_not_fit_its_weights_is_refused(folder: Path, part: str) -> None:
     name = f"layers.0.weight{part}"
     tensors = load_file(folder / "model.safetensors")
-    for wrong in (tensors[name][:-1].contiguous(), torch.zeros_like(tensors[name]).double()):
+    for wrong in (tensors[name][:-1].contiguous(), torch.zeros_like(tensors[name]).half()):
         save_file(tensors | {name: wrong}, folder / "model.safetensors")
         reseal(folder)
         refused(folder, "model.safetensors does not fit meta.json: layers.0.weight is not of shape")
+    save_file(tensors | {name: tensors[name].double()}, folder / "model.safetensors")
+    reseal(folder)
+    refused(folder, "model.safetensors .*F64")  # a type that no run holds is not read
     del tensors[name]
     save_file(tensors, folder / "model.safetensors")
     reseal(folder)
@@ -225,7 +239,7 @@ def test_a_teacher_comes_back_and_one_of_another_shape_is_refused(
     graph, found, solution = solved
     teacher = torch.softmax(predict(solution.model, solution.graph), 1)
     save(folder, graph, replace(found, teacher=teacher), solution, overwrite=True)
-    opened = open_run(folder).found.teacher
+    opened = open_run(folder).plan.teacher
     assert opened is not None and torch.equal(opened, teacher)
     tensors = load_file(folder / "found.safetensors")
     save_file(tensors | {"teacher": teacher[:, 1:].contiguous()}, folder / "found.safetensors")
@@ -287,7 +301,7 @@ def test_a_run_that_reads_edges_both_ways_says_so_to_every_reader(tmp_path: Path
     assert meta["edges_total"] == graph.both_ways.num_edges and meta["source"]["undirected"]
     assert meta["source"]["fingerprint"] == graph.both_ways.fingerprint
     run = open_run(tmp_path / "run")
-    assert retrain(graph, run.found, seed=0).scores == solution.scores
+    assert retrain(graph, run.plan, seed=0).scores == solution.scores
     light = load(tmp_path / "run")
     np.testing.assert_allclose(
         light.predict_proba(), predict(solution.model, solution.graph).softmax(1), atol=1e-5
@@ -311,13 +325,29 @@ def test_the_run_of_a_method_that_reads_edges_both_ways_says_so(tmp_path: Path) 
         meta["source"]["undirected"]
         and meta["source"]["fingerprint"] == graph.both_ways.fingerprint
     )
-    plain = retrain(graph, search(graph, replace(settings, direction="given"), seed=0), seed=0)
+    plain = retrain(graph, search(graph, settings.changed(direction="given"), seed=0), seed=0)
     assert "undirected" not in save_method(tmp_path / "given", graph, plain, **about)["source"]  # type: ignore[arg-type]
 
 
-def test_what_the_search_began_with_comes_back(solved: Solved, folder: Path) -> None:
+def test_inputs_and_what_the_search_made_of_them_come_back_apart(
+    solved: Solved, folder: Path
+) -> None:
     graph, found, solution = solved
-    began = replace(found.settings, retrain_weights=77)
-    assert open_run(folder).found.searched is None
-    save(folder, graph, replace(found, searched=began), solution, overwrite=True)
-    assert open_run(folder).found.searched == began
+    opened = open_run(folder).plan
+    assert (opened.settings, opened.recipe) == (found.settings, found.recipe)
+    assert opened.soft_edges and not opened.symmetrised
+    decided = with_recipe(found, prune_to=77, label_weight=0.5, batch_norm=True)
+    save(folder, graph, replace(decided, soft_edges=False), solution, overwrite=True)
+    opened = open_run(folder).plan
+    assert opened.settings == found.settings and opened.recipe == decided.recipe
+    assert not opened.soft_edges
+
+
+def test_decisions_that_are_none_are_refused(solved: Solved, folder: Path) -> None:
+    made = (Decision(stage="direction", taken="given", tried=({"name": "given"},), threshold=3.0),)
+    save(folder, solved[0], replace(solved[1], decisions=made), solved[2], overwrite=True)
+    assert open_run(folder).plan.decisions == made
+    for content in ("{", "7", '[{"stage": "direction"}]', '[{"nonsense": 1, "tried": []}]', "[7]"):
+        (folder / "decisions.json").write_text(content)
+        reseal(folder)
+        refused(folder, "decisions.json")

@@ -17,7 +17,7 @@ from gassip.nn.kernels import multiply, product
 from gassip.nn.net import Architecture, Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
-from gassip.settings import Gassip
+from gassip.settings import Settings
 from gassip.train.batched import (
     Adam,
     Copies,
@@ -31,8 +31,10 @@ from gassip.train.batched import (
     retrain_many,
     solve_many,
 )
-from gassip.train.trainer import Found, Solution, retrain, solve
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import retrain, solve
 from tests.conftest import random_graph
+from tests.small import inputs_of
 
 OPTIONS = {"epochs": 12, "lr": 0.03, "weight_decay": 1e-3}
 SEEDS = (3, 4, 11)
@@ -137,8 +139,8 @@ def test_retrain_many_is_retrain() -> None:
     graph = random_graph(2, nodes=36, edges=60)
     shape = Architecture(ops=("GCNConv", "SAGEConv"), hidden=(4,))
     layers = net_for(graph, shape).layers
-    found = Found(
-        settings=Gassip(retrain_epochs=4, hidden=4),
+    found = Plan(
+        **inputs_of(Settings.of(retrain_epochs=4, hidden=4)),
         architecture=shape,
         weight_keep=[
             torch.arange(own.weight.numel()).view_as(own.weight) % 3 > 0 for own in layers

@@ -5,19 +5,26 @@ import numpy as np
 import pytest
 import torch
 
-from gassip.best.student import far_behind, num_params, prunable, pruning_to, sizes, widest
+from gassip.best.ensemble import Teacher
+from gassip.best.pipeline import search
+from gassip.best.pruning import far_behind, prune_candidates, pruning_recipe, shares
+from gassip.best.significance import Validation
+from gassip.best.student import Classroom, widest
+from gassip.best.trials import Trials
 from gassip.deploy.runtime import load
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
-from gassip.operations import MORE_OPS
-from gassip.paper.loop import search
+from gassip.operations import MORE_OPS, gcn_weights
 from gassip.runs.write import open_run, save
-from gassip.settings import Gassip, gcn_weights, preset
+from gassip.settings import Settings, preset
+from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
 from gassip.train.gradual_pruning import Pruning, besides
-from gassip.train.trainer import Found, predict, retrain, seeded, train
+from gassip.train.plan import Plan
+from gassip.train.trainer import predict, retrain, seeded, train
 from tests.conftest import random_graph
+from tests.small import num_params, with_recipe
 
 
 def small() -> Graph:
@@ -31,23 +38,19 @@ def wide(graph: Graph, *, batch_norm: bool = False) -> Net:
         )
 
 
-def found_for(graph: Graph, weights: int, **options: object) -> Found:
+def found_for(graph: Graph, weights: int) -> Plan:
     settings = preset("paper", graph, {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 30})
     found = search(graph, settings, seed=0)
     keep = [torch.ones_like(own) for own in found.weight_keep]
-    return replace(
-        found,
-        weight_keep=keep,
-        settings=replace(settings, retrain_weights=weights, **options),  # type: ignore[arg-type]
-    )
+    return with_recipe(replace(found, weight_keep=keep), prune_to=weights)
 
 
 def test_the_schedule_by_hand() -> None:
-    pruning = Pruning.of(Gassip(retrain_epochs=300, retrain_weights=50))
+    pruning = Pruning.of(Recipe(epochs=300, prune_to=50))
     assert pruning == Pruning(weights=50, first=10, last=200)
     own = Pruning(weights=50, first=10, last=20)
     assert [own.share_left(epoch) for epoch in (1, 10, 15, 20, 25)] == [1, 1, 0.125, 0, 0]
-    assert Pruning.of(Gassip()) is None
+    assert Pruning.of(Recipe()) is None
 
 
 def test_the_largest_weights_stay_over_all_layers_together() -> None:
@@ -114,7 +117,7 @@ def test_as_a_control_any_weights_stay_from_the_first_epoch_on() -> None:
     trained = wide(graph)
     assert train(trained, graph, epochs=20, lr=0.05, weight_decay=1e-4, pruning=pruning) >= 12
     assert trained.num_weights()[0] == 150
-    assert Pruning.of(Gassip(retrain_weights=5, prune_rule="random")) == Pruning(
+    assert Pruning.of(Recipe(prune_to=5, prune_rule="random")) == Pruning(
         weights=5, first=10, last=200, rule="random"
     )
 
@@ -150,7 +153,7 @@ def test_retraining_prunes_and_a_saved_run_holds_what_is_left(tmp_path: Path) ->
     assert run.model.num_weights() == (400, solution.weights_total)
     light = load(tmp_path / "run").predict_proba()  # without torch
     np.testing.assert_allclose(light, predict(solution.model, solution.graph).softmax(1), atol=1e-5)
-    assert retrain(graph, run.found, seed=1).scores == solution.scores
+    assert retrain(graph, run.plan, seed=1).scores == solution.scores
     many = retrain_many(graph, found, seeds=[1, 2])
     assert [own.scores for own in many] == [solution.scores, other.scores]
 
@@ -166,49 +169,76 @@ def test_the_state_of_a_pruned_net_comes_back() -> None:
     assert twin.weight_keep(0) is None
 
 
+def room_for(graph: Graph, recipe: Recipe) -> Classroom:
+    teacher = Teacher(
+        probs=torch.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes),
+        trials=[],
+        feature_weight=torch.ones(graph.num_features),
+    )
+    return Classroom(
+        trials=Trials(graph, seed=0, metric="accuracy", tell=lambda row: None),
+        graph=graph,
+        teacher=teacher,
+        recipe=recipe,
+        heads=1,
+        cuts={},
+        graphs={},
+        features=None,
+    )
+
+
 def test_a_pruned_student_is_wider_and_has_as_many_weights() -> None:
-    graph = small()
-    own = pruning_to(
-        int(0.35 * gcn_weights(graph.num_features, graph.num_classes)), preset("best", graph)
-    )
-    assert (own.retrain_weights, own.retrain_epochs) == (
-        int(0.35 * gcn_weights(graph.num_features, graph.num_classes)),
-        1200,
-    )
-    ops = ("SAGEConv", "SAGEConv")
-    thin, broad = (widest(graph, ops, own, share, None) for share in (0.35, 0.35 * own.spare))
-    assert num_params(graph, broad) > 3 * own.retrain_weights > 2 * num_params(graph, thin)
+    graph, best = small(), preset("best", small()).best
+    assert best is not None
+    weights = int(0.35 * gcn_weights(graph.num_features, graph.num_classes))
+    room = room_for(graph, Recipe(lr=0.01, weight_decay=5e-5))
+    own = pruning_recipe(0.35, room, best.pruning)
+    assert (own.prune_to, own.epochs) == (weights, 1200)
+    assert (own.lr, own.weight_decay) == (0.02, 2e-4)  # twice the rate, and at least 2e-4
+    heavier = pruning_recipe(0.35, room_for(graph, Recipe(weight_decay=5e-4)), best.pruning)
+    assert heavier.weight_decay == 5e-4
+    assert pruning_recipe(0.35, room, replace(best.pruning, prune_from=1)) == room.recipe
+    ops, times = ("SAGEConv", "SAGEConv"), best.pruning.prune_from
+    thin, broad = (widest(graph, ops, own, 1, share, None) for share in (0.35, 0.35 * times))
+    assert num_params(graph, broad) > 3 * own.prune_to > 2 * num_params(graph, thin)
 
 
 def test_how_far_behind_a_net_is() -> None:
-    teacher = torch.ones(1000, dtype=torch.bool)
-    assert far_behind(torch.arange(1000) >= 20, teacher, 0.01)
-    assert not far_behind(torch.arange(1000) >= 20, teacher, 0.02)
-    assert not far_behind(
-        torch.arange(1000) >= 9, teacher, 0.01
-    )  # beyond chance, but less than a point
-    assert not far_behind(teacher, torch.arange(1000) >= 20, 0.01)
+    def said(right: torch.Tensor) -> Validation:
+        return Validation("accuracy", torch.eye(2)[(~right).long()], torch.zeros_like(right).long())
+
+    teacher, nodes = said(torch.ones(1000, dtype=torch.bool)), torch.arange(1000)
+    assert far_behind(said(nodes >= 20), teacher, 0.01)
+    assert not far_behind(said(nodes >= 20), teacher, 0.02)
+    assert not far_behind(said(nodes >= 9), teacher, 0.01)  # beyond chance, but less than a point
+    assert not far_behind(teacher, said(nodes >= 20), 0.01)
     few = torch.arange(50)
-    assert not far_behind(few != 0, few != 1, 0.01)  # each has one that the other has not
+    # each has one that the other has not
+    assert not far_behind(said(few != 0), said(few != 1), 0.01)
 
 
 def test_what_is_tried_beyond_the_narrow_net() -> None:
-    plain = Gassip(
-        ops=MORE_OPS, prunable=("ArmaConv+ArmaConv", "Linear+APPNP5", "GCNConv+GCNConv+GCNConv")
-    )
+    named = ("ArmaConv+ArmaConv", "Linear+APPNP5", "GCNConv+GCNConv+GCNConv")
+    plain = Settings.of(ops=MORE_OPS, prune_candidates=named)
     students: list[tuple[str, ...]] = [("Linear", "APPNP5"), ("SAGEConv", "SAGEConv")]
-    assert sizes(plain) == [0.35, 1.0, 3.0]
-    assert sizes(replace(plain, spare=1)) == [1.0, 3.0]  # nothing is pruned: larger nets only
-    assert sizes(replace(plain, size_share=1.2)) == [1.2, 3.0]
-    assert sizes(replace(plain, size_steps=())) == []
-    assert prunable(students, plain) == [*students, ("ArmaConv", "ArmaConv")]
+
+    def sizes(**changes: object) -> list[float]:
+        best = plain.changed(**changes).best
+        assert best is not None
+        return shares(best.pruning, best.student.size_share)
+
+    assert sizes() == [0.35, 1.0, 3.0]
+    assert sizes(prune_from=1) == [1.0, 3.0]  # nothing is pruned: larger nets only
+    assert sizes(size_share=1.2) == [1.2, 3.0]
+    assert sizes(size_steps=()) == []
+    assert prune_candidates(students, plain) == [*students, ("ArmaConv", "ArmaConv")]
     for own in (
-        {"spare": 1},
-        {"prunable": ()},
+        {"prune_from": 1},
+        {"prune_candidates": ()},
         {"final_ops": "GCNConv+GCNConv"},
         {"ops": ("GCNConv", "Linear")},
     ):
-        assert prunable(students, replace(plain, **own)) == students
+        assert prune_candidates(students, plain.changed(**own)) == students
 
 
 @pytest.mark.parametrize("rule", ["magnitude", "random"])
@@ -237,9 +267,7 @@ def test_fewer_weights_than_biases_and_norms_are_refused() -> None:
     assert others == num_params(graph, net.architecture) - sum(
         layer.weight.numel() for layer in net.layers
     )
-    with pytest.raises(
-        GassipError, match=rf"^retrain_weights is {others}; .* give {others + 1} or more"
-    ):
+    with pytest.raises(GassipError, match=rf"^prune_to is {others}; .* give {others + 1} or more"):
         train(
             net,
             graph,
@@ -252,6 +280,6 @@ def test_fewer_weights_than_biases_and_norms_are_refused() -> None:
 
 def test_a_net_to_be_pruned_is_not_all_biases_and_norms() -> None:
     graph = random_graph(1, nodes=60, edges=150, features=2)
-    settings = Gassip(retrain_weights=300, batch_norm=True)
-    net = net_for(graph, widest(graph, ("GCNConv", "GCNConv"), settings, 100.0, None))
+    recipe = Recipe(prune_to=300, batch_norm=True)
+    net = net_for(graph, widest(graph, ("GCNConv", "GCNConv"), recipe, 1, 100.0, None))
     assert 100 < besides(net.named_parameters()) <= 150

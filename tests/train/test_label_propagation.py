@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from gassip.baselines.correct_and_smooth import CorrectAndSmooth, Smoothed
 from gassip.baselines.label_propagation import LabelPropagation
-from gassip.best.student import likelier
-from gassip.best.teacher import Attempt
+from gassip.best.label_propagation import fit_weights, label_weight, raises_likelihood
+from gassip.best.pipeline import num_rows, search
+from gassip.best.trials import Trial, validated
 from gassip.budget.fit import Budget, fit_budget
 from gassip.cli import main
 from gassip.deploy import runtime
@@ -22,25 +23,20 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.nn.size import count_macs
-from gassip.paper.loop import search
 from gassip.runs.write import open_run
-from gassip.settings import Gassip, num_rows, preset
+from gassip.settings import Settings, preset
+from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
 from gassip.train.context import RunContext
-from gassip.train.label_propagation import (
-    fitted,
-    known_labels,
-    opinion,
-    opinion_in_training,
-    weight_of_labels,
-)
+from gassip.train.label_propagation import known_labels, label_logits, out_of_fold_label_logits
 from gassip.train.losses import supervised
 from gassip.train.shrink import shrink_net
-from gassip.train.trainer import hearing, predict, retrain
+from gassip.train.trainer import predict, retrain, with_label_logits
 from tests.saved_runs import random_net, save_run
+from tests.small import with_recipe
 
 MakeGraph = Callable[..., Graph]
-FEW = Gassip(epochs=2, warmup_epochs=1, retrain_epochs=5, hidden=4)
+FEW = Settings.of(epochs=2, warmup_epochs=1, retrain_epochs=5, hidden=4)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +69,7 @@ def saved(graph: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Equations
 
 
-def test_opinion_by_hand(path: Graph) -> None:
+def test_label_logits_by_hand(path: Graph) -> None:
     """0 - 1 - 2, 3 apart; nodes 0 and 1 are labelled, 0 and 1."""
     root = np.array([1 / 2, 1 / 3, 1 / 2, 1]) ** 0.5
     edges = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
@@ -81,7 +77,7 @@ def test_opinion_by_hand(path: Graph) -> None:
     z = y
     for _ in range(5):
         z = 0.7 * (root[:, None] * edges * root) @ z + 0.3 * y
-    found = opinion(known_labels(path), 2, MaskedGraph.of(path))
+    found = label_logits(known_labels(path), 2, MaskedGraph.of(path))
     np.testing.assert_allclose(found.numpy(), np.log(z + 0.01 * np.array([0.5, 0.5])), rtol=1e-5)
     assert found[3].tolist() == pytest.approx([np.log(0.005)] * 2)  # nothing arrives there
 
@@ -89,7 +85,7 @@ def test_opinion_by_hand(path: Graph) -> None:
 def test_where_nothing_arrives_the_classes_are_as_common_as_among_labels(graph: Graph) -> None:
     labels = torch.full((graph.num_nodes,), -1)
     labels[:4] = torch.tensor([0, 0, 0, 2])
-    found = opinion(labels, 3, MaskedGraph.of(graph))[-1]  # without edges
+    found = label_logits(labels, 3, MaskedGraph.of(graph))[-1]  # without edges
     assert found.exp().tolist() == pytest.approx([0.01 * 4 / 7, 0.01 * 1 / 7, 0.01 * 2 / 7])
 
 
@@ -104,7 +100,7 @@ def test_in_training_no_node_hears_its_own_label(cliques: Graph) -> None:
     labels = torch.full((cliques.num_nodes,), -1)
     labels[::10] = cliques.y[::10]
     masked = MaskedGraph.of(cliques)
-    said, whole = (form(labels, 3, masked) for form in (opinion_in_training, opinion))
+    said, whole = (form(labels, 3, masked) for form in (out_of_fold_label_logits, label_logits))
     apart = labels >= 0
     assert bool((said[apart] < np.log(0.01)).all()) and bool(
         (whole[apart].max(1).values > np.log(0.1)).all()
@@ -115,81 +111,78 @@ def test_in_training_no_node_hears_its_own_label(cliques: Graph) -> None:
 
 def test_in_training_nine_tenths_of_the_labels_are_heard(cliques: Graph) -> None:
     labels = known_labels(cliques)
-    said = opinion_in_training(labels, 3, MaskedGraph.of(cliques))
+    said = out_of_fold_label_logits(labels, 3, MaskedGraph.of(cliques))
     assert float((said.argmax(1) == cliques.y).float().mean()) > 0.95
 
 
 # How much
 
 
-def test_fitted_finds_both_weights() -> None:
+def test_fit_finds_both_weights() -> None:
     torch.manual_seed(0)
     own, said = torch.randn(4000, 3), torch.randn(4000, 3)
     y = torch.distributions.Categorical(logits=own + 2 * said).sample()
-    fit = fitted(own, said, y)
-    assert fit.own == pytest.approx(1, rel=0.15) and fit.labels == pytest.approx(2, rel=0.15)
-    surer = fitted(5 * own, said, y)
-    assert surer.own == pytest.approx(fit.own / 5, rel=1e-2) and surer.labels == pytest.approx(
-        fit.labels, rel=1e-2
-    )
+    fit = fit_weights(own, said, y)
+    assert list(fit) == pytest.approx([1, 2], rel=0.15)
+    surer = fit_weights(5 * own, said, y)
+    assert list(surer) == pytest.approx([fit[0] / 5, fit[1]], rel=1e-2)
 
     def loss(a: float, w: float) -> float:
         return float(F.cross_entropy((a * own + w * said).double(), y))
 
     best = loss(*fit)
     assert all(
-        best <= loss(fit.own + da, fit.labels + dw)
-        for da in (-0.1, 0, 0.1)
-        for dw in (-0.1, 0, 0.1)
+        best <= loss(fit[0] + da, fit[1] + dw) for da in (-0.1, 0, 0.1) for dw in (-0.1, 0, 0.1)
     )
-    assert fitted(own, -said, y).labels == 0  # what misleads is not turned round
+    assert fit_weights(own, -said, y)[1] == 0  # what misleads is not turned round
     sure = F.one_hot(y, 3).float()
-    assert max(fitted(sure, sure, y)) <= 10  # nothing speaks against ever more
+    assert max(fit_weights(sure, sure, y)) <= 10  # nothing speaks against ever more
 
 
 def test_labels_are_heard_where_they_help(cliques: Graph) -> None:
     scores = torch.randn(
         cliques.num_nodes, 3, generator=torch.Generator().manual_seed(0)
     )  # a net that knows nothing
-    assert weight_of_labels(scores, cliques) > 1
+    weight, gain = label_weight(scores, cliques)
+    assert weight > 1 and gain > 3
 
 
 def test_labels_are_not_heard_where_they_do_not_help(cliques: Graph) -> None:
     scores = 9.0 * F.one_hot(cliques.y, 3)  # a net that knows all
-    assert weight_of_labels(scores, cliques) == 0
+    assert label_weight(scores, cliques)[0] == 0
     generator = torch.Generator().manual_seed(0)
     shuffled = cliques.y[torch.randperm(cliques.num_nodes, generator=generator)]
     drawn = torch.randn(cliques.num_nodes, 3, generator=generator)
-    assert weight_of_labels(drawn, replace(cliques, y=shuffled)) == 0
+    weight, gain = label_weight(drawn, replace(cliques, y=shuffled))
+    assert weight == 0 and gain < 3
     nobody = torch.zeros_like(cliques.train_mask)
     for without in (replace(cliques, train_mask=nobody), replace(cliques, val_mask=nobody)):
-        assert weight_of_labels(drawn, without) == 0
+        assert label_weight(drawn, without) == (0, 0)
 
 
 def test_no_test_label_has_a_part_in_it(cliques: Graph) -> None:
     other = replace(cliques, y=torch.where(cliques.test_mask, (cliques.y + 1) % 3, cliques.y))
     scores = torch.randn(cliques.num_nodes, 3, generator=torch.Generator().manual_seed(1))
-    weight = weight_of_labels(scores, cliques)
-    assert weight > 0 and weight == weight_of_labels(scores, other)
+    found = label_weight(scores, cliques)
+    assert found[0] > 0 and found == label_weight(scores, other)
 
 
 # Nets
 
 
 def test_a_net_is_trained_beside_the_labels(cliques: Graph) -> None:
-    settings = replace(FEW, ops=("Linear",), sparsify=False, prune=False)
-    found = search(cliques, replace(settings, label_weight=1.0))
-    solution = retrain(cliques, found)
-    without = retrain(cliques, replace(found, settings=settings))
+    plain = search(cliques, FEW.changed(ops=("Linear",), sparsify=False, prune=False))
+    found = with_recipe(plain, label_weight=1.0)
+    solution, without = retrain(cliques, found), retrain(cliques, plain)
     assert solution.model.label_weight == 1.0 and without.model.label_weight == 0.0
     assert solution.accuracy["test"] > without.accuracy["test"] + 0.3
     assert solution.weights_kept == without.weights_kept
     assert solution.size is not None and without.size is not None
     more = 5 * (solution.graph.num_edges + 2 * cliques.num_nodes) * 3
     assert solution.size.macs == without.size.macs + more
-    said = opinion(known_labels(cliques), 3, MaskedGraph.of(cliques))
-    plain = solution.model(cliques.x, cliques.edge_index)  # what the net says alone
-    torch.testing.assert_close(predict(solution.model, cliques), plain + said)
+    said = label_logits(known_labels(cliques), 3, MaskedGraph.of(cliques))
+    alone = solution.model(cliques.x, cliques.edge_index)
+    torch.testing.assert_close(predict(solution.model, cliques), alone + said)
     assert retrain_many(cliques, found, seeds=[0])[0].accuracy == solution.accuracy
     again = retrain(cliques, found)
     torch.testing.assert_close(
@@ -200,11 +193,10 @@ def test_a_net_is_trained_beside_the_labels(cliques: Graph) -> None:
 def test_what_a_net_hears_moves_its_training(cliques: Graph) -> None:
     """By hand: the bias' first gradient is that of the scores with w o added, of training nodes
     without their own."""
-    net = hearing(
-        Net(5, 3, Architecture(ops=("Linear",), hidden=())), cliques, replace(FEW, label_weight=2.0)
-    )
+    net = Net(5, 3, Architecture(ops=("Linear",), hidden=()))
+    net = with_label_logits(net, cliques, 2.0)
     masked = MaskedGraph.of(cliques)
-    said = 2.0 * opinion_in_training(known_labels(cliques), 3, masked)
+    said = 2.0 * out_of_fold_label_logits(known_labels(cliques), 3, masked)
     supervised(net, cliques, masked, 1).backward()
     assert isinstance(cliques.x, torch.Tensor)
     logits = (cliques.x @ net.layers[0].weight + net.layers[0].bias + said).detach()
@@ -218,12 +210,18 @@ def test_the_contest_decides(cliques: Graph) -> None:
     few = {"epochs": 2, "retrain_epochs": 3, "trial_epochs": 2, "prune_epochs": 3, "size_steps": ()}
     heard = search(
         cliques,
-        preset("best", cliques, few | {"ops": ("Linear",), "portfolio": ("Linear+Linear",)}),
+        preset(
+            "best", cliques, few | {"ops": ("Linear",), "default_candidates": ("Linear+Linear",)}
+        ),
     )
-    assert heard.settings.label_weight > 0 and heard.teacher is not None
-    deaf = {"hear_labels": False, "ops": ("Linear",), "portfolio": ("Linear+Linear",)}
+    assert heard.recipe.label_weight > 0 and heard.teacher is not None
+    deaf = {
+        "label_propagation": False,
+        "ops": ("Linear",),
+        "default_candidates": ("Linear+Linear",),
+    }
     without = search(cliques, preset("best", cliques, few | deaf))
-    assert without.settings.label_weight == 0 and without.teacher is not None
+    assert without.recipe.label_weight == 0 and without.teacher is not None
     right = [
         (own.argmax(1) == cliques.y)[cliques.test_mask].float().mean()
         for own in (heard.teacher, without.teacher)
@@ -231,8 +229,8 @@ def test_the_contest_decides(cliques: Graph) -> None:
     assert right[0] > right[1] + 0.3
     stages = [str(row.get("stage")) for row in heard.history]
     assert stages[-2:] == [
-        "teacher beside labels",
-        "student beside labels",
+        "teacher with labels",
+        "student with labels",
     ]  # one finalist anew, then the final net
     assert len(heard.history) <= num_rows(heard.settings)
     assert float(heard.history[-1]["val_score"]) > 0.9
@@ -245,7 +243,7 @@ def test_labels_are_heard_where_nodes_are_likelier_and_not_fewer_are_right_beyon
     """Of 100 validation nodes."""
     y = cliques.y[cliques.val_mask]
 
-    def net(right: int, sure: float) -> Attempt:
+    def net(right: int, sure: float) -> Trial:
         """Says the right class of so many validation nodes, this surely; of the others another,
         less surely."""
         said = torch.where(torch.arange(100) < right, y, (y + 1) % 3)
@@ -256,21 +254,25 @@ def test_labels_are_heard_where_nodes_are_likelier_and_not_fewer_are_right_beyon
         own = random_net(cliques, Architecture(ops=("Linear", "Linear"), hidden=(2,)))
         hits = (share.argmax(1) == cliques.y)[cliques.val_mask]
         assert int(hits.sum()) == right
-        return Attempt(
-            settings=FEW,
+        return Trial(
+            recipe=Recipe(),
             architecture=own.architecture,
             net=own,
             first={},
             value=right / 100,
-            right=hits,
-            share=share,
+            validation=validated(share, cliques, "accuracy"),
+            probs=share,
         )
 
     unsure, sure = net(80, 0.4), net(78, 0.99)
-    assert likelier(sure, unsure, cliques)  # by 5.5 standard errors; 2 fewer right, and 2 ≤ 2 √2
-    assert not likelier(net(75, 0.99), unsure, cliques)  # by 3.4; but 5 fewer, and 5 > 2 √5
-    assert not likelier(net(82, 0.4), unsure, cliques)  # more right, hardly likelier
-    assert not likelier(unsure, sure, cliques)
+    assert raises_likelihood(
+        sure, unsure, cliques
+    )  # by 5.5 standard errors; 2 fewer right, and 2 ≤ 2 √2
+    assert not raises_likelihood(
+        net(75, 0.99), unsure, cliques
+    )  # by 3.4; but 5 fewer, and 5 > 2 √5
+    assert not raises_likelihood(net(82, 0.4), unsure, cliques)  # more right, hardly likelier
+    assert not raises_likelihood(unsure, sure, cliques)
 
 
 def test_labels_that_do_not_help_are_tried_and_left(
@@ -289,16 +291,20 @@ def test_labels_that_do_not_help_are_tried_and_left(
         "prune_epochs": 3,
         "size_steps": (),
     }
-    settings = preset("best", own, few | {"ops": ("Linear",), "portfolio": ("Linear+Linear",)})
-    monkeypatch.setattr("gassip.best.student.weight_of_labels", lambda *given: 1.0)
+    settings = preset(
+        "best", own, few | {"ops": ("Linear",), "default_candidates": ("Linear+Linear",)}
+    )
+    monkeypatch.setattr("gassip.best.label_propagation.label_weight", lambda *given: (1.0, 4.0))
     found = search(own, settings)
-    assert [row.get("stage") for row in found.history][-1] == "student beside labels"
-    assert found.settings.label_weight == 0
+    assert [row.get("stage") for row in found.history][-1] == "student with labels"
+    assert found.recipe.label_weight == 0
 
 
 def test_a_classifier_hears_labels_of_its_own_graph_and_of_no_other(cliques: Graph) -> None:
-    settings = replace(FEW, ops=("Linear",), sparsify=False, prune=False, label_weight=1.0)
-    model = GassipClassifier(settings=settings).fit(cliques)
+    few = {"epochs": 2, "retrain_epochs": 3, "trial_epochs": 2, "prune_epochs": 3, "size_steps": ()}
+    nets = {"ops": ("Linear",), "default_candidates": ("Linear+Linear",)}
+    model = GassipClassifier(settings=few | nets).fit(cliques)
+    assert model.plan_.recipe.label_weight == model.solution_.model.label_weight > 0
     assert model.score(cliques) == pytest.approx(model.solution_.accuracy["test"])
     assert isinstance(cliques.x, torch.Tensor)
     other = replace(cliques, x=cliques.x + 1)
@@ -307,7 +313,9 @@ def test_a_classifier_hears_labels_of_its_own_graph_and_of_no_other(cliques: Gra
 
 
 def test_presets(graph: Graph) -> None:
-    assert preset("best", graph).hear_labels and not preset("paper", graph).hear_labels
+    best = preset("best", graph).best
+    assert best is not None and best.labels.label_propagation
+    assert preset("paper", graph).best is None
 
 
 def test_another_graph_gets_the_nets_own_scores(graph: Graph, saved: Path) -> None:
@@ -317,9 +325,9 @@ def test_another_graph_gets_the_nets_own_scores(graph: Graph, saved: Path) -> No
 
 
 def test_bounds_on_time_turn_it_off(cliques: Graph) -> None:
-    found = search(cliques, replace(FEW, label_weight=1.0))
-    assert fit_budget(cliques, found, Budget(max_macs="100%")).settings.label_weight == 0
-    assert fit_budget(cliques, found, Budget(max_params="100%")).settings.label_weight == 1
+    found = with_recipe(search(cliques, FEW), label_weight=1.0)
+    assert fit_budget(cliques, found, Budget(max_macs="100%")).recipe.label_weight == 0
+    assert fit_budget(cliques, found, Budget(max_params="100%")).recipe.label_weight == 1
 
 
 def test_a_smaller_net_has_as_much_beside_it(graph: Graph, saved: Path) -> None:

@@ -8,8 +8,8 @@ from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Model, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import Gassip
-from gassip.train.losses import consistency, distillation, lesson, sharpened, supervised
+from gassip.settings.training import Recipe
+from gassip.train.losses import consistency, distillation, sharpened, supervised, training_loss
 from tests.conftest import random_graph
 
 
@@ -61,18 +61,18 @@ def test_distillation_by_hand() -> None:
 
 def test_without_more_to_learn_from_it_is_plain_cross_entropy() -> None:
     teacher = torch.ones(3, 2) / 2
-    assert lesson(Gassip()) is supervised
-    assert lesson(Gassip(distillation=0.0), teacher) is supervised
-    assert lesson(Gassip(distillation=1.0), None) is supervised
-    assert lesson(Gassip(distillation=1.0), teacher) is not supervised
-    assert lesson(Gassip(consistency=1.0)) is not supervised
+    assert training_loss(Recipe()) is supervised
+    assert training_loss(Recipe(distillation=0.0), teacher) is supervised
+    assert training_loss(Recipe(distillation=1.0), None) is supervised
+    assert training_loss(Recipe(distillation=1.0), teacher) is not supervised
+    assert training_loss(Recipe(consistency=1.0)) is not supervised
 
 
 def loss_of(
-    settings: Gassip, graph: Graph, logits: Tensor, teacher: Tensor | None, epoch: int
+    recipe: Recipe, graph: Graph, logits: Tensor, teacher: Tensor | None, epoch: int
 ) -> float:
     return float(
-        lesson(settings, teacher)(Fixed(logits), graph, MaskedGraph.of(graph), epoch).detach()
+        training_loss(recipe, teacher)(Fixed(logits), graph, MaskedGraph.of(graph), epoch).detach()
     )
 
 
@@ -80,11 +80,11 @@ def test_the_parts_add_up_under_their_weights() -> None:
     graph, generator = random_graph(2), torch.Generator().manual_seed(0)
     logits = torch.randn(graph.num_nodes, graph.num_classes, generator=generator)
     teacher = torch.softmax(torch.randn(logits.shape, generator=generator), 1)
-    plain = loss_of(Gassip(), graph, logits, None, 1)
+    plain = loss_of(Recipe(), graph, logits, None, 1)
     taught = float(distillation(torch.log_softmax(logits, 1), teacher, ~graph.train_mask))
     agreed = float(consistency([torch.softmax(logits, 1)] * 2, 0.5))
     known = float(graph.train_mask.float().mean())
-    alone = Gassip(consistency=2.0, consistency_ramp=50)
+    alone = Recipe(consistency=2.0, consistency_ramp=50)
     assert abs(loss_of(alone, graph, logits, None, 25) - (plain + 0.5 * 2 * agreed)) < 1e-5
     assert abs(loss_of(alone, graph, logits, None, 500) - (plain + 2 * agreed)) < 1e-5
     both = replace(alone, distillation=3.0)
@@ -104,7 +104,7 @@ def test_a_taught_net_hears_of_each_node_once() -> None:
         graph.train_mask[:, None], torch.eye(graph.num_classes)[graph.y.clamp_min(0)], teacher
     )
     expected = float(torch.nn.functional.cross_entropy(logits, targets))  # the mean over all nodes
-    assert abs(loss_of(Gassip(distillation=1.0), graph, logits, teacher, 1) - expected) < 1e-5
+    assert abs(loss_of(Recipe(distillation=1.0), graph, logits, teacher, 1) - expected) < 1e-5
 
 
 def test_what_a_teacher_says_of_labelled_nodes_changes_nothing() -> None:
@@ -115,13 +115,11 @@ def test_what_a_teacher_says_of_labelled_nodes_changes_nothing() -> None:
     teacher = torch.full_like(logits, 1 / graph.num_classes)
     other = teacher.clone()
     other[graph.train_mask] = 0.0
-    settings = Gassip(distillation=1.0)
-    assert loss_of(settings, graph, logits, teacher, 1) == loss_of(
-        settings, graph, logits, other, 1
-    )
+    recipe = Recipe(distillation=1.0)
+    assert loss_of(recipe, graph, logits, teacher, 1) == loss_of(recipe, graph, logits, other, 1)
     everything = replace(graph, train_mask=torch.ones_like(graph.train_mask))
-    assert loss_of(settings, everything, logits, teacher, 1) == loss_of(
-        Gassip(), everything, logits, None, 1
+    assert loss_of(recipe, everything, logits, teacher, 1) == loss_of(
+        Recipe(), everything, logits, None, 1
     )
 
 

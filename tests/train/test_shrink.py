@@ -15,9 +15,11 @@ from gassip.nn.net import Architecture, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
 from gassip.runs import write as artefact
-from gassip.settings import Gassip
+from gassip.settings import Settings
+from gassip.train.plan import Plan
 from gassip.train.shrink import compact, even, select, shrink, shrink_net
-from gassip.train.trainer import Found, found_net, predict, retrain
+from gassip.train.trainer import planned_net, predict, retrain
+from tests.small import inputs_of
 
 OPS = tuple(OPERATIONS)
 
@@ -171,11 +173,13 @@ def test_even_heads() -> None:
     assert even(torch.zeros(4, dtype=torch.bool), 2).tolist() == [True, False, False, False]
 
 
-def found_for(graph: Graph, net: Net) -> Found:
+def found_for(graph: Graph, net: Net) -> Plan:
     keeps = [net.weight_keep(l) for l in range(len(net.layers))]
     weights = {name: value.detach().clone() for name, value in net.named_parameters()}
-    return Found(
-        settings=Gassip(retrain_epochs=3, retrain_start="inherit", retrain_lr=0.0, sparsify=False),
+    return Plan(
+        **inputs_of(
+            Settings.of(retrain_epochs=3, retrain_start="inherit", retrain_lr=0.0, sparsify=False)
+        ),
         architecture=net.architecture,
         weight_keep=[
             torch.ones_like(l.weight) > 0 if k is None else k
@@ -202,7 +206,7 @@ def test_compact_leaves_no_empty_row_or_column(
 ) -> None:
     graph, net = small_graph(seed), random_net(seed, ops, heads=heads, batch_norm=True, kept=kept)
     found = compact(found_for(graph, net))
-    small = found_net(graph, found)
+    small = planned_net(graph, found)
     assert small.architecture.ops == ops and small.architecture.hidden == found.architecture.hidden
     kept_before = sum(int(keep.sum()) for keep in found_for(graph, net).weight_keep)
     assert sum(int(keep.sum()) for keep in found.weight_keep) <= kept_before
@@ -281,5 +285,5 @@ def test_a_shrunk_solution_survives_its_folder(tmp_path: Path) -> None:
     run_again = artefact.open_run(tmp_path / "run")
     assert run_again.model.architecture == small.model.architecture
     assert torch.equal(predict(run_again.model, graph), predict(small.model, graph))
-    assert run_again.found.architecture == found.architecture  # evaluate retrains what was found
-    assert retrain(graph, run_again.found).scores == trained.scores
+    assert run_again.plan.architecture == found.architecture  # evaluate retrains what was found
+    assert retrain(graph, run_again.plan).scores == trained.scores

@@ -11,9 +11,11 @@ from gassip.graph.graph import Graph
 from gassip.metrics import METRICS, Metric
 from gassip.nn.net import Architecture, Layer, Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.settings import Gassip
+from gassip.settings import Settings
 from gassip.train.batched import retrain_many
-from gassip.train.trainer import Found, Solution, predict, retrain, seeded, solve, sparser, train
+from gassip.train.plan import Plan, Solution
+from gassip.train.trainer import predict, retrain, seeded, solve, train
+from tests.small import inputs_of
 
 ARCHITECTURE = Architecture(ops=("GCNConv", "SAGEConv"), hidden=(4,))
 Log = list[dict[str, float]]
@@ -45,14 +47,14 @@ def quick(
     )
 
 
-def found(graph: Graph, **settings: float | str | bool) -> Found:
+def found(graph: Graph, **settings: float | str | bool) -> Plan:
     """A hand-made finding: every other edge and weight, M_G rising from 0 to 1, recognisable
     weights."""
     with seeded(0, graph.device):
         net = net_for(graph, ARCHITECTURE)
     first = {name: torch.full_like(p, 0.1) for name, p in net.named_parameters()}
-    return Found(
-        settings=replace(Gassip(retrain_epochs=3, hidden=4), **settings),  # type: ignore[arg-type]
+    return Plan(
+        **inputs_of(Settings.of(retrain_epochs=3, hidden=4).changed(**settings)),
         architecture=ARCHITECTURE,
         weight_keep=[
             torch.arange(w.weight.numel()).view_as(w.weight) % 2 == 0 for w in layers_of(net)
@@ -197,7 +199,7 @@ def test_kept_edges_weigh_the_mask_or_as_given(
     """Gap 3."""
     graph = make_graph(2, weighted=weighted)
     finding = found(graph, kept_edges=kept_edges, sparsify=sparsify)
-    fewer = sparser(graph, finding)
+    fewer = finding.on(graph)
     weight = graph.weight * finding.edge_mask if soft else graph.weight
     torch.testing.assert_close(fewer.weight, weight[finding.edge_keep])
     assert torch.equal(fewer.edge_index, graph.edge_index[:, finding.edge_keep])

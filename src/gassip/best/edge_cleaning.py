@@ -62,7 +62,7 @@ def edges_hurt(cleaned: Cleaned, metric: Metric) -> Decided[bool]:
     bare = Regression.on(graph.keep(none), metric)
     hurt = bare.beats(judge)
     tried = [_row("with edges", judge, judge), _row("no edge", bare, judge)]
-    return Decided(hurt, _decision("edges", "edges hurt" if hurt else "edges help", tried))
+    return Decided(hurt, _decision("edges", "no edge" if hurt else "with edges", tried))
 
 
 def _row(name: str, challenger: Regression, incumbent: Regression) -> Row:

@@ -121,15 +121,20 @@ def ensemble_weights(predictors: dict[str, Tensor], graph: Graph) -> tuple[Tenso
     before = (uniform @ right).clamp_min(1e-30).log()
     gain = likelihood_gain(likelihood[best], before)
     taken = table[best] if gain > LIKELIHOOD_SIGMAS else uniform
-    text = ", ".join(f"{name} {w:.2f}" for name, w in zip(predictors, taken.tolist(), strict=True))
+    tried = {_told(predictors, uniform): 0.0} | {_told(predictors, table[best]): gain}
     decision = Decision(
         stage="teacher",
-        taken=text,
-        tried=({"name": "uniform", "statistic": 0.0}, {"name": "fitted", "statistic": gain}),
+        taken=_told(predictors, taken),
+        tried=tuple({"name": name, "statistic": value} for name, value in tried.items()),
         statistic=LIKELIHOOD,
         threshold=LIKELIHOOD_SIGMAS,
     )
     return taken, decision
+
+
+def _told(predictors: dict[str, Tensor], weights: Tensor) -> str:
+    pairs = zip(predictors, weights.tolist(), strict=True)
+    return ", ".join(f"{name} {weight:.2f}" for name, weight in pairs)
 
 
 def tempered(predictors: dict[str, Tensor], graph: Graph) -> Tensor:

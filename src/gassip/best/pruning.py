@@ -32,7 +32,8 @@ def prune_if_behind(
     assert settings.best is not None
     pruning, size_share = settings.best.pruning, settings.best.student.size_share
     taught = validated(room.teacher.probs, room.graph, room.trials.metric)
-    trial, tried = chosen.trial, [_row("as it is", chosen.trial, chosen.trial)]
+    taken = "as it is"
+    trial, tried = chosen.trial, [_row(taken, chosen.trial, chosen.trial)]
     for share in shares(pruning, size_share):
         margin = PRUNE_MARGIN if share == size_share else LARGER_MARGIN
         if not far_behind(trial.validation, taught, margin):
@@ -43,12 +44,13 @@ def prune_if_behind(
             for ops in prune_candidates(architectures, settings)
         ]
         best = max(rivals, key=lambda rival: rival.value)  # none is known to be good
-        tried += [_row(f"{rival.architecture}, size {share:g}", rival, trial) for rival in rivals]
-        trial = winner([trial, best])
-    taken = "as it is" if trial is chosen.trial else f"pruned {trial.architecture}"
+        names = [f"{rival.architecture}, size {share:g}" for rival in rivals]
+        tried += [_row(name, rival, trial) for name, rival in zip(names, rivals, strict=True)]
+        if winner([trial, best]) is best:
+            trial, taken = best, names[rivals.index(best)]
     decision = Decision(
         stage="pruning",
-        taken=f"{taken}, {len(trial.net.layers)} layers",
+        taken=taken,
         tried=tuple(tried),
         statistic=SCORE,
         threshold=SCORE_SIGMAS,

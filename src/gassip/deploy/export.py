@@ -60,7 +60,7 @@ def to_runtime(
     folder, out = Path(folder), Path(out)
     check_target(out, overwrite)
     meta = store.read_meta(folder)
-    if meta["schema"] == store.SCHEMAS[-1]:
+    if meta["schema"] == store.EXPORTED:
         raise GassipError(f"{folder} is an export already; export the run it was made from")
     state = store.unpack(store.read_tensors(folder, "model.safetensors", meta), meta, None)
     graph = store.read_tensors(folder, "graph.safetensors", meta)
@@ -75,7 +75,7 @@ def to_runtime(
             _input_tensors(given, {m: graph[m] for m in masks})
         )
     made = {name: meta[name] for name in KEPT} | {
-        "schema": store.SCHEMAS[-1],
+        "schema": store.EXPORTED,
         "precision": precision,
     }
     made["soft_edges"] = store.soft_edges(meta)

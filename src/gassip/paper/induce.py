@@ -14,10 +14,15 @@ from gassip.paper.supernet import Path, top_paths
 from gassip.settings import Settings
 from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
-from gassip.train.plan import Plan
+from gassip.train.plan import Plan, Solution
 from gassip.train.shrink import compact
 
 TRIALS = 3  # trainings of each architecture that may be induced
+
+
+def _value(solution: Solution, metric: Metric) -> float:
+    """The validation score; where the metric is not defined there, accuracy stands in for it."""
+    return solution.scores.get(metric, {}).get("val", solution.accuracy["val"])
 
 
 def kept_weights(state: State, path: Path) -> list[Tensor]:
@@ -74,7 +79,7 @@ def best_path(state: State, settings: Settings, metric: Metric) -> Path:
         short = replace(plan.recipe, epochs=settings.search.induce_epochs)
         trial = replace(plan, recipe=short)
         solutions = retrain_many(state.graph, trial, seeds=range(TRIALS), metric=metric)
-        values.append(sum(solution.scores[metric]["val"] for solution in solutions))
+        values.append(sum(_value(solution, metric) for solution in solutions))
     return paths[values.index(max(values))]
 
 

@@ -26,7 +26,8 @@ import numpy as np
 from gassip.errors import GassipError
 from gassip.operations import OPERATIONS
 
-SCHEMAS = (1, 2, "runtime-1")  # a run's folder; what `gassip export --format runtime` writes
+EXPORTED = "runtime-1"  # what `gassip export --format runtime` writes
+SCHEMAS = (1, 2, EXPORTED)  # a run's folder of either version, or an export
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
 Tensors = dict[str, np.ndarray]

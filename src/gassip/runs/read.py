@@ -21,7 +21,7 @@ from gassip.settings import Settings
 from gassip.settings.old import OLD_RECIPE, schema_1
 from gassip.settings.settings import FIELDS, from_flat
 from gassip.settings.training import Recipe
-from gassip.train.plan import Decision, Plan
+from gassip.train.plan import Decision, Plan, Row
 
 SCHEMA = 2
 SCHEMAS = (1, 2)
@@ -210,9 +210,16 @@ def _decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:
     path = folder / "decisions.json"
     try:
         rows = json.loads(read_file(folder, path.name, meta))
-        return tuple(Decision(**{**row, "tried": tuple(row["tried"])}) for row in rows)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        return tuple(
+            Decision(**{**row, "tried": tuple(_tried(own) for own in row["tried"])}) for row in rows
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise GassipError(f"{path} does not hold the decisions of a run ({error})") from error
+
+
+def _tried(row: dict[str, Any]) -> Row:
+    """A statistic that is no finite number was written as a text."""
+    return {key: value if key == "name" else float(value) for key, value in row.items()}
 
 
 def _net(path: Path, meta: Meta, state: dict[str, Tensor]) -> Net:

@@ -62,6 +62,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib import metadata
+from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,7 @@ from gassip.runs.read import SCHEMA
 from gassip.runs.read import Meta as Meta
 from gassip.runs.read import Run as Run
 from gassip.runs.read import open_run as open_run
-from gassip.train.plan import Plan, Solution
+from gassip.train.plan import Decision, Plan, Solution
 
 
 def save(
@@ -114,7 +115,7 @@ def save(
         "graph.safetensors": _pack(_graph_tensors(graph, plan, solution)),
         "found.safetensors": _pack(_found_tensors(plan)),
         "inputs.safetensors": _pack(_input_tensors(graph, solution.model, source or {})),
-        "decisions.json": to_json([asdict(decision) for decision in plan.decisions]).encode(),
+        "decisions.json": to_json([_decision(made) for made in plan.decisions]).encode(),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history),
     }
@@ -240,6 +241,15 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _decision(made: Decision) -> Meta:
+    """As strict JSON has it: a statistic that is no finite number is a text."""
+    rows = [
+        {k: v if isinstance(v, str) or isfinite(v) else str(v) for k, v in row.items()}
+        for row in made.tried
+    ]
+    return asdict(made) | {"tried": rows}
 
 
 def to_json(value: object) -> str:

@@ -37,20 +37,26 @@ class Retraining(Part):
 class Recipe(Part):
     """Everything one training of one net follows from, besides the net, the graph and the seed."""
 
-    start: Start = "fresh"
-    epochs: int = 300
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    dropout: float = 0.8
-    batch_norm: bool = False
-    keep_epoch: Keep = "best"
-    consistency: float = 0.0  # weight of the consistency loss, of nets without a teacher
-    consistency_temperature: float = 0.5
-    consistency_ramp: int = 50  # epochs over which that weight grows
-    distillation: float = 0.0  # weight of a soft label; a label weighs 1
-    prune_to: int = 0  # weights left when gradual pruning ends; 0: no pruning
-    prune_rule: PruneRule = "magnitude"
-    label_weight: float = 0.0  # weight of the label-propagation logits; 0: none are added
+    start: Start = setting("fresh", "initial weights")
+    epochs: int = setting(300, "epochs", POSITIVE)
+    lr: float = setting(0.01, "Adam's learning rate", NOT_NEGATIVE)
+    weight_decay: float = setting(5e-4, "weight decay", NOT_NEGATIVE)
+    dropout: float = setting(0.8, "dropout before each layer", PROBABILITY)
+    batch_norm: bool = setting(False, "batch norm before each layer but the first")
+    keep_epoch: Keep = setting("best", "epoch that is kept")
+    consistency: float = setting(
+        0.0, "weight of the consistency loss, of nets without a teacher", NOT_NEGATIVE
+    )
+    consistency_temperature: float = setting(0.5, "sharpening temperature of its target", POSITIVE)
+    consistency_ramp: int = setting(50, "epochs over which that weight grows", POSITIVE)
+    distillation: float = setting(0.0, "weight of a soft label; a label weighs 1", NOT_NEGATIVE)
+    prune_to: int = setting(
+        0, "weights left when gradual pruning ends; 0: no pruning", NOT_NEGATIVE
+    )
+    prune_rule: PruneRule = setting("magnitude", "which weights stay")
+    label_weight: float = setting(
+        0.0, "weight of the label-propagation logits; 0: none are added", NOT_NEGATIVE
+    )
 
     @staticmethod
     def of(retraining: Retraining, *, batch_norm: bool = False) -> "Recipe":

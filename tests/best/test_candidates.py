@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from gassip.best.candidates import Candidates, label_folds, smoothing, train_candidates
+from gassip.best.trials import Trial, Trials
+from gassip.graph.graph import Graph
+from gassip.nn.net import Architecture
+from gassip.settings.training import Recipe
+from tests.best.stages import QUICK, SHAPES, judged, taught, trials_on
+from tests.conftest import random_graph
+
+
+def test_folds_are_a_partition_of_the_training_nodes() -> None:
+    graph = random_graph(1, nodes=30)
+    folds = label_folds(graph, 3, seed=5)
+    assert torch.equal(torch.stack(folds).sum(0), graph.train_mask.long())
+    sizes = [int(fold.sum()) for fold in folds]
+    assert max(sizes) - min(sizes) <= 1
+    again = label_folds(graph, 3, seed=5)
+    assert all(torch.equal(*pair) for pair in zip(folds, again, strict=True))
+
+
+def test_where_labels_are_few_none_is_hidden() -> None:
+    graph = random_graph(1, nodes=60)
+    few = torch.zeros_like(graph.train_mask)
+    few[:5] = True
+    assert not torch.stack(label_folds(replace(graph, train_mask=few), 3, seed=0)).any()
+
+
+def test_candidates_do_not_see_what_is_hidden_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, seen, train = trials_on(), [], Trials.train
+
+    def spy(
+        self: Trials, stage: str, architecture: Architecture, recipe: Recipe, graph: Graph
+    ) -> Trial:
+        if stage == "candidate":
+            seen.append(graph.train_mask)
+        return train(self, stage, architecture, recipe, graph)
+
+    monkeypatch.setattr(Trials, "train", spy)
+    taught(own, QUICK)
+    folds = label_folds(own.graph, 2, seed=0)
+    assert all(
+        torch.equal(mask, own.graph.train_mask & ~fold)
+        for mask, fold in zip(seen, folds, strict=True)
+    )
+
+
+def test_the_best_are_told_in_the_order_in_which_they_were_candidates() -> None:
+    low, high, same = (replace(judged([1]), value=value) for value in (0.1, 0.9, 0.9))
+    low, high, same = (
+        replace(trial, architecture=Architecture(ops=(op, "Linear"), hidden=(6,)))
+        for trial, op in zip((low, high, same), ("GCNConv", "GATConv", "SAGEConv"), strict=True)
+    )
+    own = Candidates([low, high, same], [])
+    assert own.ranked == [high, same, low]  # of equals the earlier
+    assert own.best_architectures(2) == [high.architecture, same.architecture]
+    assert Candidates([same, low, high], []).best_architectures(1) == [same.architecture]
+
+
+def test_a_net_that_drops_nodes_is_trained_with_less_dropout() -> None:
+    own = trials_on()
+    shapes = [Architecture(ops=("Hops4", "Linear"), hidden=(6,)), SHAPES[0]]
+    found = train_candidates(own, own.graph, shapes, Recipe(epochs=1, dropout=0.8))
+    assert [trial.recipe.dropout for trial in found.trials] == [0.5, 0.8]
+
+
+def test_how_far_an_architecture_smooths() -> None:
+    texts = (
+        "Linear+Linear",
+        "ArmaConv+Linear",
+        "SAGEConv+SAGEConv",
+        "Linear+APPNP10",
+        "GCNConv+SAGEConv",
+    )
+    shapes = [Architecture(ops=tuple(text.split("+")), hidden=(6,)) for text in texts]
+    assert sorted(reversed(shapes), key=smoothing) == shapes
+    assert [smoothing(shape)[0] for shape in shapes] == [False, False, False, True, True]

@@ -1,0 +1,97 @@
+from dataclasses import replace
+
+import pytest
+
+from gassip.best.recipe import capped_dropout, choose_recipe, first_recipe, named, student_recipe
+from gassip.best.trials import Trial
+from gassip.errors import GassipError
+from gassip.graph.graph import Graph
+from gassip.nn.net import Architecture
+from gassip.settings import Settings, preset
+from gassip.settings.best import RECIPES
+from gassip.settings.training import Recipe
+from tests.best.stages import QUICK, SHAPES, judged, trials_on
+from tests.conftest import random_graph
+
+
+def test_a_recipe_that_is_known_to_be_good_is_harder_to_beat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second gets 8 more right and 4 fewer: 1.15 σ."""
+    right = {"first": [1] * 6 + [0] * 14, "second": [0] * 4 + [1] * 10 + [0] * 6}
+    for names, taken, sigmas in (
+        (("strong", "medium"), "medium", 1.0),
+        (("norm", "medium"), "norm", 2.0),
+        (("medium",), "medium", None),
+    ):
+        settings, own = QUICK.changed(recipes=names), trials_on()
+
+        def train(
+            stage: str,
+            architecture: Architecture,
+            recipe: Recipe,
+            graph: Graph,
+            names: object = names,
+        ) -> Trial:
+            assert isinstance(names, tuple) and recipe.epochs == 2
+            order = "first" if stage == f"recipe {names[0]}" else "second"
+            return replace(judged(right[order]), recipe=recipe)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(own, "train", train)
+            found = choose_recipe(own, own.graph, SHAPES[0], settings)
+        assert found.value == (taken, named(taken, first_recipe(settings)))
+        assert found.decision.taken == taken and found.decision.threshold == sigmas
+
+
+def test_recipes_that_there_are_not_are_refused() -> None:
+    best = preset("best", random_graph(1, nodes=30)).best
+    assert best is not None and best.recipe.recipes == RECIPES[:3] == ("strong", "medium", "norm")
+    for wrong in ((), ("strong", "weak")):
+        with pytest.raises(GassipError, match="name at least one of strong, medium, norm"):
+            Settings.of(recipes=wrong)
+
+
+def test_a_recipe_is_what_it_says() -> None:
+    own = named("norm", Recipe(epochs=1))
+    assert (own.dropout, own.weight_decay, own.batch_norm) == (0.2, 5e-5, True)
+    trials = trials_on()
+    net = trials.train("", SHAPES[0], own, trials.graph).net
+    assert net.dropout == 0.2 and len(net.norms) == 1
+    strong, medium = (named(name, own) for name in ("strong", "medium"))
+    assert (strong.dropout, strong.weight_decay, strong.batch_norm) == (0.8, 5e-4, False)
+    assert (medium.dropout, medium.weight_decay, medium.batch_norm) == (0.5, 5e-5, False)
+    assert named("given", own) == own
+
+
+def test_the_first_recipe_is_the_given_one_and_the_losses_of_best() -> None:
+    settings = QUICK.changed(
+        retrain_epochs=7, retrain_lr=0.02, retrain_dropout=0.3, batch_norm=True, distillation=0.5
+    )
+    settings = settings.changed(consistency=2.0, consistency_ramp=9, prune_rule="random")
+    assert first_recipe(settings) == Recipe(
+        epochs=7,
+        lr=0.02,
+        dropout=0.3,
+        batch_norm=True,
+        distillation=0.5,
+        consistency=2.0,
+        consistency_ramp=9,
+        prune_rule="random",
+    )
+
+
+def test_a_net_that_drops_nodes_drops_fewer_entries() -> None:
+    strong, medium = (named(name, Recipe()) for name in ("strong", "medium"))
+    over_hops = Architecture(ops=("Hops4", "Linear"), hidden=(6,))
+    assert capped_dropout(strong, over_hops).dropout == 0.5
+    assert capped_dropout(replace(medium, dropout=0.2), over_hops).dropout == 0.2
+    assert capped_dropout(strong, SHAPES[0]) is strong
+
+
+def test_a_student_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool() -> None:
+    strong, medium, norm = (named(name, Recipe()) for name in ("strong", "medium", "norm"))
+    assert student_recipe("strong", strong) == medium
+    assert student_recipe("medium", medium) == medium
+    assert student_recipe("norm", norm) == replace(norm, dropout=0.0)
+    assert student_recipe("given", strong) == strong
