@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from gassip.baselines.gassip import GassipMethod
 from tests import golden
 
 STORED = json.loads(golden.FILE.read_text(encoding="utf-8"))
@@ -20,6 +21,11 @@ def test_bits_are_the_golden_ones(case: tuple[str, str, str]) -> None:
     _, plan, solution = golden.solve(*case)
     found = golden.bits(plan, solution)
     assert golden.differences(STORED["bits"][" ".join(case)], found) == []
+
+
+def test_records_of_the_method_carry_the_version_of_these_bits() -> None:
+    """Bits that change on purpose raise the version, so that a stale record is known as such."""
+    assert STORED["version"] == GassipMethod.version
 
 
 def test_every_case_is_stored_and_each_bit_counts() -> None:

@@ -466,7 +466,8 @@ HOOK = """
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "torch_geometric", "sklearn", "rich", "matplotlib", "safetensors"}:
+        absent = {"torch", "torch_geometric", "sklearn", "rich", "matplotlib", "safetensors"}
+        if name.split(".")[0] in absent:
             raise ImportError(f"{name} is not here")
 sys.meta_path.insert(0, Refuse())
 """

@@ -59,12 +59,12 @@ def kept_edges(state: State) -> Tensor:
     settings = state.settings
     if not settings.sparsify:
         return torch.ones(state.graph.num_edges, dtype=torch.bool, device=state.graph.device)
-    mask = torch.sigmoid(state.edge_score - state.threshold)
-    if settings.keep_last:  # above all others
-        mask = mask + best_of_a_node(mask, state.slot, state.graph.adjacency)
-    return edge_keep(mask, float(state.threshold), settings.edge_rule, settings.edge_share)[
-        state.slot
-    ]
+    mask, threshold = torch.sigmoid(state.edge_score - state.threshold), float(state.threshold)
+    if not settings.keep_last:
+        return edge_keep(mask, threshold, settings.edge_rule, settings.edge_share)[state.slot]
+    last = best_of_a_node(mask, state.slot, state.graph.adjacency)
+    keep = edge_keep(mask + last, threshold, settings.edge_rule, settings.edge_share)
+    return (keep | last)[state.slot]
 
 
 def best_path(state: State, settings: Settings, metric: Metric) -> Path:
