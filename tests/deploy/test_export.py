@@ -268,7 +268,7 @@ def test_the_command_exports_both(
         (["--format", "onnx", "--out", ".", "--overwrite"], "is a folder"),
         (["--format", "onnx", "--out", "no/net.onnx"], "no folder no"),
         (["--format", "runtime", "--out", "."], "exists; choose another --out"),
-        (["--format", "tflite"], "there is no format"),
+        (["--format", "tflite"], "no format 'tflite'"),
     ],
 )
 def test_bad_flags_are_one_line(
