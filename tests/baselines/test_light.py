@@ -27,13 +27,13 @@ from gassip.baselines.glnn import Glnn, distillation
 from gassip.baselines.hmnas import Connection, HmNas, HmNet, binary, kept_connections, thinned
 from gassip.baselines.imp import Imp
 from gassip.baselines.ugs import Ugs, UgsNet
+from gassip.best.pipeline import search
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS, Method
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.loop import search
-from gassip.settings import Gassip
+from gassip.settings import Settings
 from gassip.train.context import Event, RunContext
 from gassip.train.losses import supervised
 from gassip.train.trainer import predict, seeded
@@ -230,7 +230,7 @@ def test_imp_touches_no_edge(make_graph: Maker) -> None:
 
 def test_ugs_starts_from_the_masks_of_a_search(make_graph: Maker) -> None:
     graph = make_graph(nodes=60, edges=200)
-    settings = Gassip(
+    settings = Settings.of(
         hidden=4,
         epochs=12,
         warmup_epochs=1,
@@ -360,7 +360,7 @@ def test_cgp_gradients_of_the_dead_are_those_of_the_loss_at_0(path: Graph) -> No
 
 def test_cgp_grows_back_no_weight_that_a_search_removed(make_graph: Maker) -> None:
     graph = make_graph(nodes=60, edges=200)
-    found = search(graph, Gassip(hidden=4, epochs=3, warmup_epochs=1), seed=0)
+    found = search(graph, Settings.of(hidden=4, epochs=3, warmup_epochs=1), seed=0)
     method = Cgp(
         gradual_epochs=6, every=2, epochs=2, weight_sparsity=0.2, regrow=0.5, channel_sparsity=0.0
     )
