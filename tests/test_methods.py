@@ -22,7 +22,7 @@ from gassip.methods import (
 )
 from gassip.metrics import METRICS
 from gassip.train.context import RunContext
-from gassip.train.trainer import Solution
+from gassip.train.plan import Solution
 from tests.conftest import random_graph
 
 FEW = {
@@ -71,7 +71,8 @@ NAMED = {  # exactly the names of the comparison
     ),
     *("label-propagation", "correct-and-smooth"),
     *("random-mask", "random-edges", "magnitude", "small-gcn"),
-    *("gassip", "gassip-best", "gassip-no-prune", "gassip-no-sparsify", "gassip-no-curriculum"),
+    *("gassip", "gassip-literal", "gassip-best"),
+    *("gassip-no-prune", "gassip-no-sparsify", "gassip-no-curriculum"),
 }
 
 

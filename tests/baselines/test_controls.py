@@ -14,7 +14,7 @@ from gassip.graph.graph import Graph
 from gassip.graph.undirected import ends
 from gassip.nn.net import Net
 from gassip.train.context import Event, RunContext
-from gassip.train.trainer import Solution
+from gassip.train.plan import Solution
 
 
 def zeros(solution: Solution) -> list[int]:

@@ -14,7 +14,7 @@ from gassip.baselines._shared.attention import attention_logits
 from gassip.baselines._shared.controller import Controller, Draw, Reinforce
 from gassip.baselines._shared.extra_ops import Op, edge_dot, edge_max, make_op, shares
 from gassip.baselines._shared.trials import try_all
-from gassip.baselines.darts import Darts
+from gassip.baselines.darts import UNMASKED, Darts
 from gassip.baselines.darts_dropedge import DartsDropedge, drawn_edges
 from gassip.baselines.exhaustive import Exhaustive, rank_of
 from gassip.baselines.gassip import GassipMethod
@@ -32,30 +32,34 @@ from gassip.baselines.graphnas import (
 )
 from gassip.baselines.random_search import RandomSearch
 from gassip.baselines.sane import Choices, Merge, Sane, SaneNet, highest, node_op
+from gassip.best.pipeline import search
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS, Method
 from gassip.nn.propagate import MaskedGraph
-from gassip.paper.loop import search
-from gassip.settings import ALL_OPS, Gassip
+from gassip.operations import ALL_OPS
+from gassip.settings import Settings
 from gassip.train.context import Event, RunContext
-from gassip.train.trainer import Solution, predict, seeded
+from gassip.train.plan import Solution
+from gassip.train.trainer import predict, seeded
 from tests.conftest import random_graph
 
 Make = Callable[..., Graph]
 EXTRA = ("GINConv", "GraphConv", "GATv2Conv")
 SHORT = {"hidden": 8, "epochs": 6, "warmup_epochs": 2, "retrain_epochs": 5}
-OFF = {"prune": False, "sparsify": False}
+MASKED, BARE = Settings.of(**SHORT), UNMASKED.changed(**SHORT)
 FAST: dict[str, Callable[[], Method]] = {
-    "darts": lambda: Darts(**SHORT),  # type: ignore[arg-type]
-    "darts-dropedge": lambda: DartsDropedge(**SHORT),  # type: ignore[arg-type]
-    "gassip": lambda: GassipMethod(**SHORT),  # type: ignore[arg-type]
-    "gassip-no-prune": lambda: GassipMethod(prune=False, **SHORT),  # type: ignore[arg-type]
-    "gassip-no-sparsify": lambda: GassipMethod(sparsify=False, **SHORT),  # type: ignore[arg-type]
-    "gassip-no-curriculum": lambda: GassipMethod(curriculum=False, **SHORT),  # type: ignore[arg-type]
-    "random-search": lambda: RandomSearch(count=3, trial_epochs=4, **SHORT),  # type: ignore[arg-type]
-    "exhaustive": lambda: Exhaustive(ops=("GCNConv", "Linear"), trial_epochs=4, **SHORT),  # type: ignore[arg-type]
+    "darts": lambda: Darts(settings=BARE),
+    "darts-dropedge": lambda: DartsDropedge(settings=BARE),
+    "gassip": lambda: GassipMethod(settings=MASKED),
+    "gassip-no-prune": lambda: GassipMethod(settings=MASKED.changed(prune=False)),
+    "gassip-no-sparsify": lambda: GassipMethod(settings=MASKED.changed(sparsify=False)),
+    "gassip-no-curriculum": lambda: GassipMethod(settings=MASKED.changed(curriculum=False)),
+    "random-search": lambda: RandomSearch(count=3, trial_epochs=4, settings=BARE),
+    "exhaustive": lambda: Exhaustive(
+        settings=BARE.changed(ops=("GCNConv", "Linear")), trial_epochs=4
+    ),
     "graphnas": lambda: Graphnas(children=5, child_epochs=3, epochs=4, max_width=128),
     "gasso": lambda: Gasso(hidden=8, epochs=8, warmup_epochs=3),
     "gauss": lambda: Gauss(
@@ -118,15 +122,16 @@ def test_ablations_switch_off_one_thing(graph: Graph) -> None:
     assert isinstance(base, GassipMethod)
     for name in ("prune", "sparsify", "curriculum"):
         off = {name: False}
-        assert METHODS[f"gassip-no-{name}"].make(graph) == replace(base, **off)  # type: ignore[arg-type]
+        switched = replace(base, settings=base.settings.changed(**off))
+        assert METHODS[f"gassip-no-{name}"].make(graph) == switched
 
 
 def test_gassip_is_search_then_retrain(graph: Graph) -> None:
-    method = GassipMethod(**SHORT)  # type: ignore[arg-type]
+    method = GassipMethod(settings=MASKED)
     found = method.search(graph, RunContext(5))
-    expected = search(graph, Gassip(**SHORT), seed=5)  # type: ignore[arg-type]
+    expected = search(graph, MASKED, seed=5)
     torch.testing.assert_close(found.edge_mask, expected.edge_mask, rtol=0, atol=0)
-    assert type(found.settings) is Gassip
+    assert found.settings == MASKED
     same(method.solve(graph, RunContext(5)), method.solve_from(found, graph, RunContext(5)))
 
 
@@ -134,25 +139,25 @@ def test_gassip_is_search_then_retrain(graph: Graph) -> None:
 
 
 def test_darts_is_the_search_with_both_masks_off(graph: Graph) -> None:
-    found = Darts(**SHORT).search(graph, RunContext(1))  # type: ignore[arg-type]
-    expected = search(graph, Gassip(**SHORT, **OFF), seed=1)  # type: ignore[arg-type]
+    found = Darts(settings=BARE).search(graph, RunContext(1))
+    expected = search(graph, MASKED.changed(prune=False, sparsify=False), seed=1)
     assert found.architecture == expected.architecture
     assert found.edge_keep.all() and all(keep.all() for keep in found.weight_keep)
     for name, value in expected.last_weights.items():
         torch.testing.assert_close(found.last_weights[name], value, rtol=0, atol=0)
-    solution = Darts(**SHORT).solve(graph, RunContext(1))  # type: ignore[arg-type]
+    solution = Darts(settings=BARE).solve(graph, RunContext(1))
     assert (
         solution.edges_kept == graph.num_edges and solution.weights_kept == solution.weights_total
     )
 
 
 def test_dropedge_draws_other_edges_in_every_epoch_and_retrains_on_all(graph: Graph) -> None:
-    method = DartsDropedge(**SHORT, keep=0.5)  # type: ignore[arg-type]
+    method = DartsDropedge(settings=BARE, keep=0.5)
     draws: list[Tensor] = []
     found = method.search(graph, RunContext(0), on_draw=draws.append)
     pairs = int(graph.pair.max()) + 1
-    assert len(draws) == method.epochs
-    assert len({tuple(d.tolist()) for d in draws}) == method.epochs
+    assert len(draws) == method.settings.search.epochs
+    assert len({tuple(d.tolist()) for d in draws}) == method.settings.search.epochs
     for kept in draws:
         assert graph.pair[kept].unique().numel() == round(0.5 * pairs)
         assert kept.sum() == 2 * round(0.5 * pairs)  # both directions of an edge go together
@@ -161,8 +166,8 @@ def test_dropedge_draws_other_edges_in_every_epoch_and_retrains_on_all(graph: Gr
 
 
 def test_dropedge_changes_what_the_weights_see(graph: Graph) -> None:
-    whole = Darts(**SHORT).search(graph, RunContext(0))  # type: ignore[arg-type]
-    part = DartsDropedge(**SHORT).search(graph, RunContext(0))  # type: ignore[arg-type]
+    whole = Darts(settings=BARE).search(graph, RunContext(0))
+    part = DartsDropedge(settings=BARE).search(graph, RunContext(0))
     assert any(
         (whole.last_weights[k] - part.last_weights[k]).abs().max() > 1e-4
         for k in set(part.last_weights) & set(whole.last_weights)
@@ -177,7 +182,7 @@ def test_dropedge_changes_what_the_weights_see(graph: Graph) -> None:
 
 
 def test_exhaustive_visits_all_25_once_and_ranks_by_validation(graph: Graph) -> None:
-    method = Exhaustive(trial_epochs=1, **SHORT)  # type: ignore[arg-type]
+    method = Exhaustive(trial_epochs=1, settings=BARE)
     seen: list[Event] = []
     found = method.search(graph, RunContext(0, on_event=seen.append))
     assert (
@@ -196,7 +201,7 @@ def test_exhaustive_visits_all_25_once_and_ranks_by_validation(graph: Graph) -> 
 
 
 def test_a_trial_is_what_the_final_training_repeats(graph: Graph) -> None:
-    method = Exhaustive(ops=("GCNConv", "SAGEConv"), trial_epochs=5, **SHORT)  # type: ignore[arg-type]
+    method = Exhaustive(settings=BARE.changed(ops=("GCNConv", "SAGEConv")), trial_epochs=5)
     solution = method.solve(graph, RunContext(3))
     table = solution.details["trials"]
     assert isinstance(table, list)
@@ -209,14 +214,17 @@ def test_random_search_draws_different_architectures_by_seed() -> None:
     assert len(set(drawn)) == 10 and all(op in ALL_OPS for ops in drawn for op in ops)
     assert drawn == method.paths(0) and drawn != method.paths(1)
     assert len(RandomSearch(count=99).paths(0)) == 25
-    assert len(RandomSearch(count=99, layers=3, ops=ALL_OPS[:4]).paths(0)) == 64
+    assert (
+        len(RandomSearch(count=99, settings=UNMASKED.changed(layers=3, ops=ALL_OPS[:4])).paths(0))
+        == 64
+    )
     with pytest.raises(GassipError, match="count is 0"):
         RandomSearch(count=0)
 
 
 def test_trials_are_sorted_by_score_then_loss(graph: Graph) -> None:
     paths = [("GCNConv", "GCNConv"), ("Linear", "Linear"), ("SAGEConv", "Linear")]
-    trials = try_all(graph, Gassip(hidden=8), paths, 8, seed=0, metric="accuracy")
+    trials = try_all(graph, Settings.of(hidden=8), paths, 8, seed=0, metric="accuracy")
     keys = [(-t.val_score, t.val_loss) for t in trials]
     assert keys == sorted(keys) and {t.ops for t in trials} == set(paths)
 
