@@ -27,7 +27,7 @@ from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.methods import changed, entry, plain_settings
 from gassip.train.context import Event, Listener, RunContext
-from gassip.train.trainer import Solution
+from gassip.train.plan import Solution
 from tests.conftest import random_graph
 
 RUN = Run(method="gcn", settings={"hidden": 64, "dropout": 0.5}, dataset="toy")
