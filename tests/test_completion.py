@@ -48,7 +48,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("gassip ", set(cli.COMMANDS)),
         ("gassip ex", {"explain", "export"}),
         ("gassip search --pre", {"--preset"}),
-        ("gassip search --preset ", {"best", "paper"}),
+        ("gassip search --preset ", {"best", "paper", "literal"}),
         ("gassip search --preset paper --edge-rule ", {"paper", "half", "budget"}),
         ("gassip search --metric ma", {"macro-f1"}),
         ("gassip search --max-l", {"--max-latency-ms"}),

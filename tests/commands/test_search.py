@@ -114,7 +114,7 @@ def test_the_usual_settings_are_settings() -> None:
             "nothing else; use --preset best, or leave it out",
         ),
         (
-            ["--preset", "paper", "--edge-share", "0.5"],
+            ["--preset", "literal", "--edge-share", "0.5"],
             "--edge-share is not read by edge_rule = paper; use --edge-rule budget, or leave it "
             "out",
         ),

@@ -214,13 +214,13 @@ def given_settings(args: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 def check_read(
     screen: Screen, given: Mapping[str, Any], flags: Mapping[str, str], file: str | None
 ) -> None:
-    """Refuse what does nothing: any flag, and a line of a file that differs from the preset."""
-    base, usual = screen.settings, screen.settings.flat()
+    """Refuse what does nothing: any flag, and a line of a file that holds no default."""
+    base, usual, defaults = screen.settings, screen.settings.flat(), Settings().flat()
     stages = foreign(base) if base.best is None else set()
     settings = base.changed(**{name: given[name] for name in given if name not in stages})
     for name in without_effect(settings, [own for own in given if own not in screen.reads]):
         value = list(given[name]) if isinstance(given[name], tuple) else given[name]
-        if name not in flags and name in usual and usual[name] == value:
+        if name not in flags and any(own.get(name, ...) == value for own in (usual, defaults)):
             continue
         where = flags.get(name, f"{name} in {file}")
         raise GassipError(f"{where} is not read by {why_unread(settings, name, screen.preset)}")

@@ -156,7 +156,11 @@ def front(graph: "Graph", given: dict[str, Any], args: argparse.Namespace) -> li
         plan = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
     points = []
     for share in nets:
-        points.append(found_point(graph, plan, share, args))
+        try:
+            points.append(found_point(graph, plan, share, args))
+        except GassipError as error:  # this architecture cannot be so small, though others can
+            print(f"gassip: {share:g}% is left out: {error}", file=sys.stderr)
+            continue
         _tell(points[-1], args.quiet)
     for hidden in WIDTHS:
         points.append(gcn_point(plan.on(graph, all_edges=True), settings, hidden, args))
