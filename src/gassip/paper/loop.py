@@ -107,9 +107,7 @@ def step_structure(state: State, weights: list[Tensor], products: Tensor | None)
             state.logits = net(graph.x, state.masked, weights, first_products=products)
     pseudo_label = curriculum.pseudo_labels(state.logits, graph.y, graph.train_mask)  # line 1
     node_weight = difficulty_weights(state, pseudo_label)  # line 2
-    nodes = (
-        graph.train_mask if settings.loss_nodes == "labelled" else torch.ones_like(graph.train_mask)
-    )
+    nodes = loss_nodes(graph.train_mask, settings.loss_nodes)
     first_products = None if dropout else products
     gradients, threshold_gradients = [], []
     for path in top_paths(net.alpha, settings.num_archs):  # lines 3-6
@@ -139,6 +137,14 @@ def step_structure(state: State, weights: list[Tensor], products: Tensor | None)
         "clamp_share": float((update.abs() >= settings.update_clamp).float().mean()),
         "reached_share": float((state.grad_std > 0).float().mean()),
     }
+
+
+def loss_nodes(labelled: Tensor, which: str) -> Tensor:
+    """The nodes over which L_struct sums, [N] bool. W has memorised the labels of the labelled
+    ones; at all others ȳ is what the supernet predicts."""
+    if which == "all":
+        return torch.ones_like(labelled)
+    return labelled if which == "labelled" else ~labelled
 
 
 def difficulty_weights(state: State, pseudo_label: Tensor) -> Tensor:

@@ -95,8 +95,9 @@ class Search(Part):
     softmax_nodes: Literal["all", "labelled"] = setting(
         "all", "θ is a softmax over all nodes, or over the labelled ones"
     )
-    loss_nodes: Literal["labelled", "all"] = setting(
-        "labelled", "L_struct sums over the labelled nodes, or over all nodes"
+    loss_nodes: Literal["labelled", "all", "unlabelled"] = setting(
+        "labelled",
+        "L_struct sums over the labelled nodes, over all nodes, or over those without a label",
     )
     standardise: bool = setting(False, "standardise D_a before it is added to D_n")
     structure_dropout: bool = setting(False, "dropout also while S_G is stepped")
