@@ -327,6 +327,20 @@ METHODS: dict[str, Entry] = {
         "Xie et al., KDD 2024",
         {"preset_name": "literal"},
     ),
+    "gassip-all-edges": Entry(
+        "gassip_control:GassipControl",
+        CONTROL,
+        "what gassip found, trained on all edges",
+        "–",
+        {"edges": "all"},
+    ),
+    "gassip-random-edges": Entry(
+        "gassip_control:GassipControl",
+        CONTROL,
+        "what gassip found, trained on as many edges drawn at random",
+        "–",
+        {"edges": "random"},
+    ),
     "gassip-best": Entry(
         "gassip:GassipMethod",
         OURS,

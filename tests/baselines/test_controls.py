@@ -5,6 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gassip.baselines.gassip import GassipMethod
+from gassip.baselines.gassip_control import GassipControl
 from gassip.baselines.magnitude import Magnitude, largest_weights
 from gassip.baselines.random_edges import RandomEdges
 from gassip.baselines.random_mask import RandomMask, random_keep
@@ -15,6 +17,7 @@ from gassip.graph.undirected import ends
 from gassip.nn.net import Net
 from gassip.train.context import Event, RunContext
 from gassip.train.plan import Solution
+from tests.conftest import random_graph
 
 
 def zeros(solution: Solution) -> list[int]:
@@ -99,3 +102,16 @@ def test_small_gcn_is_a_gcn_of_that_width(make_graph: Callable[..., Graph], hidd
     solution = SmallGcn(hidden=hidden, epochs=1).solve(make_graph(0), RunContext(0))
     assert solution.weights_total == 6 * hidden + hidden + hidden * 3 + 3
     assert SmallGcn().hidden == 16
+
+
+def test_controls_of_the_edge_mask_differ_in_edges_alone() -> None:
+    graph, run = random_graph(0), RunContext(1)
+    short = {"hidden": 4, "epochs": 3, "warmup_epochs": 1, "retrain_epochs": 3, "induced_from": 1}
+    gassip = GassipMethod.for_graph(graph, "paper", **short)
+    plan = gassip.search(graph, run)
+    for edges, count in (("all", graph.num_edges), ("random", int(plan.edge_keep.sum()))):
+        control = GassipControl(settings=gassip.settings, edges=edges)  # type: ignore[arg-type]
+        other = control.on_other_edges(plan, graph)
+        assert int(other.edge_keep.sum()) == count and not other.soft_edges
+        assert other.weight_keep is plan.weight_keep and other.architecture == plan.architecture
+        assert control.solve_from(plan, graph, run).edges_kept == count

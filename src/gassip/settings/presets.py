@@ -28,7 +28,7 @@ PAPER_SEARCH: dict[str, Any] = {
     "weight_rule": "size",
     "sampled_paths": 1,
     "induced_from": 6,
-    "loss_nodes": "all",
+    "loss_nodes": "unlabelled",
     "structure_dropout": True,
     "edge_rule": "budget",
     "edge_share": 0.92,

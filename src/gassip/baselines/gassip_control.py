@@ -1,0 +1,45 @@
+"""Controls of GASSIP's edge mask: what the same search found, trained on other edges.
+
+    all      every edge of the graph
+    random   as many edges as the mask keeps, drawn at random; a node's last edge stays
+
+The search, the architecture and the weight mask are those of the method `gassip` with equal
+seeds, so that only the edges differ.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from gassip.baselines.gassip import GassipMethod
+from gassip.graph.graph import Graph
+from gassip.graph.undirected import keep_highest
+from gassip.train.context import RunContext
+from gassip.train.plan import Plan, Solution
+
+
+@dataclass(frozen=True, kw_only=True)
+class GassipControl(GassipMethod):
+    """`gassip` on other edges than the mask keeps."""
+
+    edges: Literal["all", "random"] = "all"
+
+    @classmethod
+    def for_graph(  # type: ignore[override]
+        cls, graph: Graph, edges: Literal["all", "random"] = "all"
+    ) -> "GassipControl":
+        settings = GassipMethod.for_graph(graph, "paper").settings
+        return cls(settings=settings, edges=edges)
+
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """The plan, trained on the control's edges."""
+        return super().solve_from(self.on_other_edges(plan, graph), graph, run)
+
+    def on_other_edges(self, plan: Plan, graph: Graph) -> Plan:
+        keep = torch.ones_like(plan.edge_keep)
+        if self.edges == "random":
+            whole, share = plan.on(graph, all_edges=True), float(plan.edge_keep.float().mean())
+            noise = torch.rand(whole.num_edges, generator=torch.Generator().manual_seed(0))
+            keep = keep_highest(whole, noise.to(whole.device), share)
+        return replace(plan, edge_keep=keep, soft_edges=False)
