@@ -9,6 +9,7 @@ from gassip.baselines.magnitude import Magnitude, largest_weights
 from gassip.baselines.random_edges import RandomEdges
 from gassip.baselines.random_mask import RandomMask, random_keep
 from gassip.baselines.small_gcn import SmallGcn
+from gassip.bench.tuned import settings_for
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import ends
@@ -99,3 +100,12 @@ def test_small_gcn_is_a_gcn_of_that_width(make_graph: Callable[..., Graph], hidd
     solution = SmallGcn(hidden=hidden, epochs=1).solve(make_graph(0), RunContext(0))
     assert solution.weights_total == 6 * hidden + hidden + hidden * 3 + 3
     assert SmallGcn().hidden == 16
+
+
+@pytest.mark.parametrize("method", [RandomMask, RandomEdges, Magnitude, SmallGcn])
+def test_controls_train_at_the_dropout_of_the_tuned_gcn(
+    make_graph: Callable[..., Graph], method: type[SmallGcn]
+) -> None:
+    tuned = settings_for("cora", "gcn")["dropout"]
+    made = method.for_graph(make_graph(0))
+    assert made.dropout == tuned == made.net(make_graph(0)).dropout
