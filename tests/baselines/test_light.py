@@ -483,6 +483,9 @@ def test_early_bird_tells_masks_below_0_apart(path: Graph) -> None:
 def test_dominance() -> None:
     assert dominates((0.8, -10), (0.7, -10)) and dominates((0.8, -10), (0.8, -20))
     assert not dominates((0.8, -10), (0.8, -10)) and not dominates((0.8, -20), (0.7, -10))
+    # equal in score and size: the cheaper one
+    assert dominates((0.8, -10, -5), (0.8, -10, -6))
+    assert not dominates((0.8, -9, -6), (0.8, -10, -5))
 
 
 def test_fronts_crowding_and_survivors_by_hand() -> None:
@@ -509,11 +512,20 @@ def test_algnn_tells_its_front(make_graph: Maker) -> None:
     solution = method.solve(make_graph(), RunContext(0))
     front = solution.details["front"]
     assert isinstance(front, list)
-    points = [(row["val"], -float(row["weights"])) for row in front]
+    points = [(row["val"], -float(row["weights"]), -float(row["macs"])) for row in front]
     assert not any(dominates(one, other) for one in points for other in points)
     assert 4 <= int(str(solution.details["architectures_trained"])) <= 12
     assert isinstance(solution.model, Net)
     assert solution.details["architecture"] == str(solution.model.architecture)
+
+
+def test_algnn_judges_by_score_size_and_cost(make_graph: Maker) -> None:
+    graph, method = make_graph(), Algnn(hidden=(2, 4), child_epochs=1)
+    # GCN‖GCN of 4: 6·4 + 4 + 4·3 + 3 weights; each node's own product, then (E + N)·F sums
+    _, weight, cost = method.judge(graph, (0, 0, 1), RunContext(0))
+    assert method.architecture((0, 0, 1)) == GCN
+    n, e = graph.num_nodes, graph.num_edges
+    assert (weight, cost) == (-43, -(n * 24 + (e + n) * 4 + n * 12 + (e + n) * 3))
 
 
 # HM-NAS
