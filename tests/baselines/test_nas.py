@@ -737,6 +737,24 @@ def test_sane_keeps_the_best_of_its_candidates_on_validation(graph: Graph) -> No
     assert trials[details["architecture"]] == max(trials.values())
 
 
+def test_sane_tunes_what_it_found_on_validation(graph: Graph) -> None:
+    method = Sane(
+        layers=2, search_hidden=8, hidden=8, heads=8, search_epochs=2, tunings=4, candidate_epochs=6
+    )
+    choices = method.search_choices(graph, RunContext(0))[0]
+    best = method.tuned(graph, choices, RunContext(0))
+    rng = random.Random(0)
+    tried = [method, *(method.drawn(rng) for _ in range(4))]
+    scores = [own.trained(graph, choices, 6, RunContext(0)).accuracy["val"] for own in tried]
+    assert best in tried and scores[tried.index(best)] == max(scores)
+    for own in tried[1:]:
+        assert all(getattr(own, name) in values for name, values in sane.TUNED.items())
+    assert replace(method, tunings=0).tuned(graph, choices, RunContext(0)).hidden == 8
+    assert Sane(heads=32).drawn(rng).hidden % 32 == 0
+    with pytest.raises(GassipError, match="tunings is -1"):
+        Sane(tunings=-1)
+
+
 def test_sane_counts_words_again_where_rows_were_divided() -> None:
     bags = random_graph(3, sparse=True)
     assert isinstance(bags.x, Csr) and bags.x.value is not None
