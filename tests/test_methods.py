@@ -52,6 +52,7 @@ NAMED = {  # exactly the names of the comparison
         "gasso",
         "gauss",
         "sane",
+        "autoattend",
         "random-search",
         "exhaustive",
         "darts-dropedge",

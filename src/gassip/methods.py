@@ -172,7 +172,10 @@ METHODS: dict[str, Entry] = {
         "Luo et al., WSDM 2021",
     ),
     "dspar": Entry(
-        "dspar:Dspar", SPARSIFIER, "a GCN on edges drawn by degree", "Liu et al., TMLR 2023"
+        "dspar:Dspar",
+        SPARSIFIER,
+        "a GCN on edges drawn by degree, reweighted",
+        "Liu et al., TMLR 2023",
     ),
     "gcn-jaccard": Entry(
         "jaccard:GcnJaccard",
@@ -223,7 +226,7 @@ METHODS: dict[str, Entry] = {
     "graphnas": Entry(
         "graphnas:Graphnas",
         SEARCH,
-        "a recurrent controller rewarded by validation",
+        "a recurrent controller rewarded by validation; 50 children (published 1,000)",
         "Gao et al., IJCAI 2020",
     ),
     "gasso": Entry(
@@ -243,6 +246,12 @@ METHODS: dict[str, Entry] = {
         SEARCH,
         "node aggregators, skips and a layer aggregator by gradient",
         "Zhao et al., ICDE 2021",
+    ),
+    "autoattend": Entry(
+        "autoattend:AutoAttend",
+        SEARCH,
+        "what attention compares and passes on, evolved in one supernet; reduced",
+        "Guan et al., ICML 2021",
     ),
     "random-search": Entry(
         "random_search:RandomSearch",
@@ -274,8 +283,8 @@ METHODS: dict[str, Entry] = {
     "imp": Entry(
         "imp:Imp",
         LIGHT,
-        "weights pruned in rounds, each rewound to the start",
-        "Chen et al., ICML 2021",
+        "the smallest weights pruned in rounds, each rewound to the start",
+        "Frankle and Carbin, ICLR 2019",
     ),
     "darts-ugs": Entry(
         "darts_ugs:DartsUgs",
@@ -310,7 +319,7 @@ METHODS: dict[str, Entry] = {
     "glnn": Entry(
         "glnn:Glnn",
         LIGHT,
-        "an MLP taught by a GNN; no graph at inference",
+        "an MLP taught by the tuned GCN; no graph at inference",
         "Zhang et al., ICLR 2022",
     ),
     "gassip": Entry(

@@ -11,6 +11,7 @@ from gassip.baselines.magnitude import Magnitude, largest_weights
 from gassip.baselines.random_edges import RandomEdges
 from gassip.baselines.random_mask import RandomMask, random_keep
 from gassip.baselines.small_gcn import SmallGcn
+from gassip.bench.tuned import settings_for
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import ends
@@ -115,3 +116,12 @@ def test_controls_of_the_edge_mask_differ_in_edges_alone() -> None:
         assert int(other.edge_keep.sum()) == count and not other.soft_edges
         assert other.weight_keep is plan.weight_keep and other.architecture == plan.architecture
         assert control.solve_from(plan, graph, run).edges_kept == count
+
+
+@pytest.mark.parametrize("method", [RandomMask, RandomEdges, Magnitude, SmallGcn])
+def test_controls_train_at_the_dropout_of_the_tuned_gcn(
+    make_graph: Callable[..., Graph], method: type[SmallGcn]
+) -> None:
+    tuned = settings_for("cora", "gcn")["dropout"]
+    made = method.for_graph(make_graph(0))
+    assert made.dropout == tuned == made.net(make_graph(0)).dropout

@@ -27,6 +27,7 @@ from gassip.baselines.glnn import Glnn, distillation
 from gassip.baselines.hmnas import Connection, HmNas, HmNet, binary, kept_connections, thinned
 from gassip.baselines.imp import Imp
 from gassip.baselines.ugs import Ugs, UgsNet
+from gassip.bench.tuned import settings_for
 from gassip.best.pipeline import search
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
@@ -466,12 +467,25 @@ def test_early_bird_draws_at_its_ratios(make_graph: Maker) -> None:
     assert never.details["drawn_at_epoch"] == 5
 
 
+def test_early_bird_tells_masks_below_0_apart(path: Graph) -> None:
+    """Clamped they would tie at 0, and edges would go by their number."""
+    net = EdgeMaskedNet(path, GCN, 0.0)
+    with torch.no_grad():
+        net.edge_mask.copy_(torch.tensor([-0.2, -0.1]))
+    given = torch.ones(sum(layer.weight.numel() for layer in net.layers), dtype=torch.bool)
+    _, edges = EarlyBird(edge_share=0.5).masks(net, given)
+    assert edges.tolist() == [False, True]
+
+
 # ALGNN
 
 
 def test_dominance() -> None:
     assert dominates((0.8, -10), (0.7, -10)) and dominates((0.8, -10), (0.8, -20))
     assert not dominates((0.8, -10), (0.8, -10)) and not dominates((0.8, -20), (0.7, -10))
+    # equal in score and size: the cheaper one
+    assert dominates((0.8, -10, -5), (0.8, -10, -6))
+    assert not dominates((0.8, -9, -6), (0.8, -10, -5))
 
 
 def test_fronts_crowding_and_survivors_by_hand() -> None:
@@ -498,11 +512,20 @@ def test_algnn_tells_its_front(make_graph: Maker) -> None:
     solution = method.solve(make_graph(), RunContext(0))
     front = solution.details["front"]
     assert isinstance(front, list)
-    points = [(row["val"], -float(row["weights"])) for row in front]
+    points = [(row["val"], -float(row["weights"]), -float(row["macs"])) for row in front]
     assert not any(dominates(one, other) for one in points for other in points)
     assert 4 <= int(str(solution.details["architectures_trained"])) <= 12
     assert isinstance(solution.model, Net)
     assert solution.details["architecture"] == str(solution.model.architecture)
+
+
+def test_algnn_judges_by_score_size_and_cost(make_graph: Maker) -> None:
+    graph, method = make_graph(), Algnn(hidden=(2, 4), child_epochs=1)
+    # GCN‖GCN of 4: 6·4 + 4 + 4·3 + 3 weights; each node's own product, then (E + N)·F sums
+    _, weight, cost = method.judge(graph, (0, 0, 1), RunContext(0))
+    assert method.architecture((0, 0, 1)) == GCN
+    n, e = graph.num_nodes, graph.num_edges
+    assert (weight, cost) == (-43, -(n * 24 + (e + n) * 4 + n * 12 + (e + n) * 3))
 
 
 # HM-NAS
@@ -600,6 +623,32 @@ def test_a_thinned_net_computes_the_same(path: Graph) -> None:
     assert [c.ops for c in thin.connections] == [("GCNConv",), ("GCNConv", "Linear"), ("Linear",)]
     assert torch.equal(thin.layers[2].weight, net.layers[2].weight[:, 2:])
     assert torch.equal(thin.layers[2].bias, net.layers[2].bias[1:])
+
+
+def test_l0_terms_by_hand() -> None:
+    net = hm_net()
+    with torch.no_grad():
+        net.weight_scores[0][0] = 0.0  # 6 of 24 + 16 + 12
+        net.op_scores[2][1] = 0.0  # 1 of 6
+        assert net.connection_score is not None
+        net.connection_score[1] = 0.0  # 1 of 3
+    assert_close(net.weights_share(), torch.tensor(46 / 52))
+    assert_close(net.places_share(), torch.tensor(5 / 6 + 2 / 3))
+    (by_score,) = torch.autograd.grad(net.weights_share(), [net.weight_scores[0]])
+    assert_close(by_score, torch.full((4, 6), 1 / 52))  # on every score, masked or not
+
+
+def test_the_l0_terms_thin_the_net(make_graph: Maker) -> None:
+    graph = make_graph(nodes=60, edges=200)
+
+    def kept(**pressed: float) -> float:
+        method = HmNas(hidden=8, search_epochs=20, mask_epochs=30, epochs=1, **pressed)  # type: ignore[arg-type]
+        solution = method.solve(graph, RunContext(0))
+        return solution.weights_kept / solution.weights_total
+
+    free, some, all_but = (kept(l0_weight=w) for w in (0.0, 1.0, 1e6))
+    assert all_but < some < free
+    assert all_but < 0.1 + 0.2  # biases and shares are not masked
 
 
 # GLNN
@@ -718,3 +767,14 @@ def test_listed(name: str, path: Graph) -> None:
 def test_a_share_that_is_none_is_named(make: Callable[[], object], named: str) -> None:
     with pytest.raises(GassipError, match=named):
         make()
+
+
+def test_glnn_learns_from_the_tuned_gcn(make_graph: Maker) -> None:
+    graph = make_graph()
+    for name in ("cora", "citeseer", "pubmed", "photo", "physics", "coauthor-cs", "actor"):
+        made = Glnn.for_graph(replace(graph, name=name))
+        tuned = settings_for(name, "gcn")
+        assert (made.teacher_hidden, made.teacher_dropout) == (tuned["hidden"], tuned["dropout"])
+    assert Glnn.for_graph(replace(graph, name="citeseer-noise")).teacher_hidden == 256
+    other = Glnn.for_graph(graph)
+    assert (other.teacher_hidden, other.teacher_dropout, other.dropout) == (64, 0.8, 0.6)

@@ -1,4 +1,5 @@
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from math import exp, log
@@ -10,10 +11,12 @@ from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GraphConv, 
 
 from gassip.baselines import sane
 from gassip.baselines._shared import extra_ops
-from gassip.baselines._shared.attention import attention_logits
+from gassip.baselines._shared.attention import VECTORS, attention_logits
 from gassip.baselines._shared.controller import Controller, Draw, Reinforce
 from gassip.baselines._shared.extra_ops import Op, edge_dot, edge_max, make_op, shares
 from gassip.baselines._shared.trials import try_all
+from gassip.baselines.autoattend import KINDS as ATTEND_KINDS
+from gassip.baselines.autoattend import AutoAttend, Place, parts, places
 from gassip.baselines.darts import UNMASKED, Darts
 from gassip.baselines.darts_dropedge import DartsDropedge, drawn_edges
 from gassip.baselines.exhaustive import Exhaustive, rank_of
@@ -37,7 +40,8 @@ from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS, Method
-from gassip.nn.propagate import MaskedGraph
+from gassip.nn.kernels import multiply
+from gassip.nn.propagate import MaskedGraph, received
 from gassip.operations import ALL_OPS
 from gassip.settings import Settings
 from gassip.train.context import Event, RunContext
@@ -64,6 +68,9 @@ FAST: dict[str, Callable[[], Method]] = {
     "gasso": lambda: Gasso(hidden=8, epochs=8, warmup_epochs=3),
     "gauss": lambda: Gauss(
         hidden=8, epochs=8, warmup_epochs=3, controller_every=2, drawn=2, retrain_epochs=4
+    ),
+    "autoattend": lambda: AutoAttend(
+        hidden=8, heads=2, search_epochs=6, population=4, generations=2, finalist_epochs=3, epochs=4
     ),
     "sane": lambda: Sane(layers=2, search_hidden=8, hidden=8, heads=2, search_epochs=3, epochs=4),
 }
@@ -508,6 +515,14 @@ def test_a_child_too_wide_earns_nothing(graph: Graph) -> None:
     assert Graphnas().reward(graph, wide, "accuracy") == (0.0, -torch.inf)
 
 
+def test_graphnas_says_which_budget_it_had(graph: Graph) -> None:
+    solution = Graphnas(children=2, child_epochs=3, epochs=4).solve(graph, RunContext(0))
+    said = "reduced: 2 children of 3 epochs, at most 256 wide (published 1000 of 300, 4096)"
+    assert solution.details["budget"] == said
+    full = Graphnas(children=1000, child_epochs=300, max_width=4096)
+    assert full.budget().startswith("published: 1000 children of 300 epochs")
+
+
 # GASSO
 
 
@@ -722,6 +737,24 @@ def test_sane_keeps_the_best_of_its_candidates_on_validation(graph: Graph) -> No
     assert trials[details["architecture"]] == max(trials.values())
 
 
+def test_sane_tunes_what_it_found_on_validation(graph: Graph) -> None:
+    method = Sane(
+        layers=2, search_hidden=8, hidden=8, heads=8, search_epochs=2, tunings=4, candidate_epochs=6
+    )
+    choices = method.search_choices(graph, RunContext(0))[0]
+    best = method.tuned(graph, choices, RunContext(0))
+    rng = random.Random(0)
+    tried = [method, *(method.drawn(rng) for _ in range(4))]
+    scores = [own.trained(graph, choices, 6, RunContext(0)).accuracy["val"] for own in tried]
+    assert best in tried and scores[tried.index(best)] == max(scores)
+    for own in tried[1:]:
+        assert all(getattr(own, name) in values for name, values in sane.TUNED.items())
+    assert replace(method, tunings=0).tuned(graph, choices, RunContext(0)).hidden == 8
+    assert Sane(heads=32).drawn(rng).hidden % 32 == 0
+    with pytest.raises(GassipError, match="tunings is -1"):
+        Sane(tunings=-1)
+
+
 def test_sane_counts_words_again_where_rows_were_divided() -> None:
     bags = random_graph(3, sparse=True)
     assert isinstance(bags.x, Csr) and bags.x.value is not None
@@ -732,3 +765,72 @@ def test_sane_counts_words_again_where_rows_were_divided() -> None:
         == Sane().input_scale(random_graph(3, sparse=False))
         == 1.0
     )
+
+
+# AutoAttend
+
+
+def test_the_space_of_autoattend() -> None:
+    assert [str(place) for place in places(1)] == [f"{kind}(0)·0" for kind in ATTEND_KINDS]
+    # five kinds compare: 5 · 2 · 2 pairs of sources; mean and gcn: 2 · 2
+    assert len(places(2)) == 24 and len(set(places(2))) == 24
+    method = AutoAttend(layers=3)
+    for seed in range(20):
+        path = method.draw(random.Random(seed))
+        for l, place in enumerate(path, 1):
+            assert place.query < l and place.value < l
+
+
+@pytest.mark.parametrize("kind", ["gat", "mean", "gcn"])
+def test_paths_of_autoattend_are_known_layers(kind: str, graph: Graph) -> None:
+    """(kind, 0, 0) is GAT's, SAGE's or GCN's sum; the paths of a supernet share its weights."""
+    net = AutoAttend(hidden=8, heads=1).net(graph, AutoAttend(hidden=8, heads=1).options()).eval()
+    net.path = (Place(kind, 0, 0), Place("gcn", 1, 1))
+    masked = MaskedGraph.of(graph)
+    with torch.no_grad():
+        got = net.attend(0, net.path[0], [graph.x], masked)
+        product = dense(graph) @ net.weights["value00"]
+        if kind == "gcn":
+            expected = received(masked, "gcn", product)
+        elif kind == "mean":
+            total = product + multiply(graph.adjacency, product, graph.weight)
+            expected = total / (1 + masked.degree.unsqueeze(1))
+        else:
+            layer = GATConv(6, 8, bias=False)
+            layer.lin.weight.copy_(net.weights["value00"].t())
+            layer.att_src.copy_(net.vectors["gat0"][0])
+            layer.att_dst.copy_(net.vectors["gat0"][1])
+            expected = layer(dense(graph), graph.edge_index)
+    torch.testing.assert_close(got, expected)
+
+
+def test_a_found_path_has_its_own_weights_only(graph: Graph) -> None:
+    method = AutoAttend(hidden=8, heads=2)
+    path = (Place("gat", 0, 0), Place("cos", 0, 1))
+    net = method.net(graph, [[place] for place in path])
+    # value 6·8, 2·8 vectors, 8 biases; value 8·3 of h_1, query 6·3 of X, 2·3 vectors, 3 biases
+    assert net.num_weights()[0] == 48 + 16 + 8 + 24 + 18 + 6 + 3
+    assert net.path == path
+
+
+def test_a_search_of_autoattend_trains_only_the_path_drawn(graph: Graph) -> None:
+    method = AutoAttend(hidden=8, heads=2, search_epochs=1)
+    with seeded(0, graph.device):
+        before = method.net(graph, method.options()).state_dict()
+    after = method.supernet(graph, RunContext(0))
+    moved = {name for name, value in after.state_dict().items() if (value != before[name]).any()}
+    used = {f"weights.{name}{l}{s}" for l, p in enumerate(after.path) for name, s in parts(p)}
+    used |= {f"vectors.{p.kind}{l}" for l, p in enumerate(after.path) if p.kind in VECTORS}
+    assert moved <= used | {"biases.0", "biases.1"} and "biases.1" in moved
+
+
+def test_evolution_never_judges_a_path_twice_and_trains_the_best(graph: Graph) -> None:
+    made = FAST["autoattend"]()
+    assert isinstance(made, AutoAttend)
+    solution = made.solve(graph, RunContext(0))
+    trials = solution.details["trials"]
+    assert isinstance(trials, dict) and len(trials) <= 5
+    assert trials[solution.details["architecture"]] == max(trials.values())
+    assert 4 <= int(str(solution.details["paths_seen"])) <= 12
+    with pytest.raises(GassipError, match="does not divide hidden = 64"):
+        AutoAttend(heads=5)

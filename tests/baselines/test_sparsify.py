@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gassip.baselines.dropedge import PUBLISHED, DropEdge, thinned
-from gassip.baselines.dspar import Dspar, probability
+from gassip.baselines.dspar import Dspar, inclusion, probability, systematic
 from gassip.baselines.neuralsparse import NeuralSparse, NeuralSparseNet, largest, shares
 from gassip.baselines.ptdnet import Denoiser, PtdNet, PtdNetModel, hard_concrete, l0, nuclear
 from gassip.errors import GassipError
@@ -19,10 +19,15 @@ from gassip.graph.graph import Graph
 from gassip.graph.undirected import draw, ends
 from gassip.nn.kernels import segment_sum
 from gassip.nn.net import Model
-from gassip.nn.propagate import MaskedGraph
+from gassip.nn.propagate import MaskedGraph, received
 from gassip.train.context import RunContext
 from gassip.train.trainer import predict, seeded
 from tests.conftest import random_graph
+
+
+def dense_features(graph: Graph) -> Tensor:
+    assert isinstance(graph.x, Tensor)
+    return graph.x
 
 
 def dense(adjacency: Csr, value: Tensor) -> Tensor:
@@ -255,13 +260,45 @@ def test_ptdnet_runs_alike_on_what_it_kept(make_graph: Callable[..., Graph]) -> 
     assert isinstance(solution.model, PtdNetModel)
     for l, denoiser in enumerate(solution.model.denoisers):
         assert isinstance(denoiser, Denoiser)
-        with torch.no_grad():  # half of the logits to -log 11, where the gate closes, or below
+        with torch.no_grad():  # half of the logits below 0, where the gate is under the threshold
             middle = solution.model.passes(graph.x, MaskedGraph.of(graph))[1][l].median()
-            denoiser.out_bias.sub_(middle + log(11) + 0.01)
+            denoiser.out_bias.sub_(middle + 0.01)
     keep = method.used(solution.model, graph)
     assert keep is not None and 0 < int(keep.sum()) < graph.num_edges
     torch.testing.assert_close(
         predict(solution.model, graph.keep(keep)), predict(solution.model, graph)
+    )
+
+
+def test_ptdnet_gates_under_the_threshold_are_weight_0(make_graph: Callable[..., Graph]) -> None:
+    graph = make_graph(6, nodes=30, edges=100)
+    with seeded(0, graph.device):
+        net = PtdNet(hidden=8, layers=1).model(graph)
+        assert isinstance(net, PtdNetModel)
+    (denoiser,) = net.denoisers
+    assert isinstance(denoiser, Denoiser)
+    net.eval()
+    with torch.no_grad():
+        scores, (logit,), (gate,) = net.passes(graph.x, MaskedGraph.of(graph))
+        weight = torch.where(logit > 0, hard_concrete(logit, None), 0.0)
+        product = dense_features(graph) @ net.weights[0]
+        by_hand = received(MaskedGraph.of(graph, weight), "gcn", product) + net.biases[0]
+    assert 0 < int((gate == 0).sum()) < graph.num_edges
+    torch.testing.assert_close(gate, weight)
+    torch.testing.assert_close(scores, by_hand)
+    net.train()
+    assert bool((net.passes(graph.x, MaskedGraph.of(graph))[2][0] > 0).any())
+
+
+def test_ptdnet_solution_has_only_the_edges_that_some_layer_hears(
+    make_graph: Callable[..., Graph],
+) -> None:
+    graph = make_graph(6, nodes=30, edges=100)
+    solution = PtdNet(epochs=40, hidden=8, lambda_l0=5.0, lr=0.1).solve(graph, RunContext(0))
+    assert solution.edges_kept == solution.graph.num_edges < graph.num_edges
+    assert solution.edges_total == graph.num_edges
+    torch.testing.assert_close(
+        predict(solution.model, solution.graph), predict(solution.model, graph)
     )
 
 
@@ -297,3 +334,43 @@ def test_dspar_keeps_its_share_of_undirected_edges(make_graph: Callable[..., Gra
     assert solution.edges_total == graph.num_edges
     both = solution.graph.edge_index
     assert {(int(a), int(b)) for a, b in both.T} == {(int(b), int(a)) for a, b in both.T}
+
+
+def test_inclusion_by_hand() -> None:
+    # 3 · (.5, .3, .1, .1) = (1.5, .9, .3, .3): the first is sure, 2 are left for (.3, .1, .1):
+    # (1.2, .4, .4): the second is sure too, and 1 is left for two equal ones
+    share = torch.tensor([0.5, 0.3, 0.1, 0.1])
+    half = torch.tensor([1.0, 1.0, 0.5, 0.5], dtype=torch.float64)
+    torch.testing.assert_close(inclusion(share, 3), half)
+    torch.testing.assert_close(inclusion(share, 4), torch.ones(4, dtype=torch.float64))
+    assert not inclusion(share, 0).any()
+
+
+def test_systematic_draws_have_exactly_their_chances() -> None:
+    chance = torch.tensor([1.0, 0.9, 0.3, 0.5, 0.3], dtype=torch.float64)
+    draws = torch.stack([systematic(chance, seed) for seed in range(4000)])
+    assert (draws.sum(1) == 3).all()
+    torch.testing.assert_close(draws.double().mean(0), chance, atol=0.03, rtol=0)
+
+
+def test_dspar_expects_the_full_aggregation() -> None:
+    # a star: 1 - 0 - 2 and 1 - 2; over the draws the mean of A' x is A x, that of A without weights
+    # is not
+    graph = Graph.build(
+        torch.eye(4),
+        torch.tensor([[0, 0, 0, 1], [1, 2, 3, 2]]),
+        torch.tensor([0, 1, 0, 1]),
+        masks=(np.array([1, 1, 0, 0]), np.array([0, 0, 1, 0]), np.array([0, 0, 0, 1])),
+        undirected=True,
+    )
+    full = dense(graph.adjacency, graph.weight)
+    method = Dspar(keep=0.5)
+    drawn = [method.sparser(graph, seed) for seed in range(3000)]
+    mean = torch.stack([dense(own.adjacency, own.weight) for own in drawn]).mean(0)
+    torch.testing.assert_close(mean, full, atol=0.08, rtol=0)
+    assert all(own.num_edges == 4 for own in drawn)  # 2 of 4, both ways
+    # by hand: degrees 3, 2, 2, 1; p ∝ (5/6, 5/6, 4/3, 1) = 5, 5, 8, 6 of 24, π = 2 p
+    torch.testing.assert_close(
+        inclusion(probability(graph), 2).sort().values * 12,
+        torch.tensor([5.0, 5.0, 6.0, 8.0], dtype=torch.float64),
+    )

@@ -1,25 +1,28 @@
-"""ALGNN: architectures that are accurate and small at once, by multi-objective evolution.
+"""ALGNN: architectures that are accurate and light at once, by multi-objective evolution.
 
-    maximise (validation score, −weights);   a dominates b if it is no worse in both and better in
-                                             one
+    maximise (validation score, −weights, −multiply-adds);   a dominates b if it is no worse in all
+    and better in one
     next population: fronts of non-dominated architectures in turn, the last one cut by crowding
-        distance
+    distance
 
-Cai, Tao, Tang and Shi, ALGNN: Auto-Designed Lightweight Graph Neural Network, PRICAI 2021. There is
-no runnable reference: this follows the paper's idea in the search space of this package, with the
+Cai, Tao, Tang and Shi, ALGNN: Auto-Designed Lightweight Graph Neural Network, PRICAI 2021: accuracy
+is weighed against the model's size and against what its message passing costs. There is no runnable
+reference: this follows the paper's objectives in the search space of this package, with the
 selection of NSGA-II (Deb, Pratap, Agarwal and Meyarivan, IEEE TEC 2002). An architecture is one
-operation per layer and a width per hidden layer.
+operation per layer and a width per hidden layer; its cost is that of one inference (nn/size.py).
 """
 
 import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gassip.baselines._shared.baseline import Baseline
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
+from gassip.nn.size import count_macs
 from gassip.operations import ALL_OPS
 from gassip.train.context import RunContext
 from gassip.train.plan import Solution
@@ -28,12 +31,12 @@ from gassip.train.trainer import conclude, seeded, train, validate
 Gene = tuple[
     int, ...
 ]  # the number of an operation per layer, then the number of a width per hidden layer
-Point = tuple[float, float]  # validation score, minus weights: both are better when higher
+Point = tuple[float, ...]  # validation score, minus weights, minus cost: better when higher
 
 
 def dominates(one: Point, other: Point) -> bool:
-    """No worse in both objectives and better in one."""
-    return one != other and one[0] >= other[0] and one[1] >= other[1]
+    """No worse in any objective and better in one."""
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
 
 
 def fronts(points: Sequence[Point]) -> list[list[int]]:
@@ -51,7 +54,7 @@ def crowding(points: Sequence[Point]) -> list[float]:
     """Σ over objectives of the gap between a point's neighbours over the whole range; infinite at
     the ends."""
     distance = [0.0] * len(points)
-    for k in range(2):
+    for k in range(len(points[0])):
         order = sorted(range(len(points)), key=lambda i: points[i][k])
         low, high = points[order[0]][k], points[order[-1]][k]
         distance[order[0]] = distance[order[-1]] = float("inf")
@@ -75,14 +78,16 @@ def survivors(points: Sequence[Point], count: int) -> list[int]:
 def lightest(points: Sequence[Point], tolerance: float) -> int:
     """The smallest whose validation score lies within `tolerance` of the best; of equal sizes the
     better score."""
-    best = max(score for score, _ in points)
-    near = [i for i, (score, _) in enumerate(points) if score >= best - tolerance]
+    best = max(point[0] for point in points)
+    near = [i for i, point in enumerate(points) if point[0] >= best - tolerance]
     return max(near, key=lambda i: (points[i][1], points[i][0]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Algnn(Baseline):
     """The search's sizes are ours: 60 architectures at most, each trained briefly."""
+
+    version: ClassVar[int] = 2
 
     ops: tuple[str, ...] = ALL_OPS
     layers: int = 2
@@ -114,6 +119,7 @@ class Algnn(Baseline):
                 "hidden": list(a.hidden),
                 "val": tried[g][0],
                 "weights": -int(tried[g][1]),
+                "macs": -int(tried[g][2]),
             }
             for g, a in ((g, self.architecture(g)) for g in front)
         ]
@@ -131,7 +137,7 @@ class Algnn(Baseline):
         )
 
     def evolve(self, graph: Graph, rng: random.Random, run: RunContext) -> dict[Gene, Point]:
-        """Every architecture tried and its two objectives."""
+        """Every architecture tried and its objectives."""
         tried: dict[Gene, Point] = {}
 
         def judged(genes: list[Gene]) -> list[Gene]:
@@ -169,11 +175,11 @@ class Algnn(Baseline):
         )
 
     def judge(self, graph: Graph, gene: Gene, run: RunContext) -> Point:
-        """Validation score after a short training, and minus the number of weights."""
+        """Validation score after a short training, minus the number of weights, minus the cost."""
         net = net_for(graph, self.architecture(gene), self.dropout)
         self.fit(net, graph, self.child_epochs, run)
         value, _ = validate(net, graph, MaskedGraph.of(graph), run.metric)
-        return value, -float(net.num_weights()[0])
+        return value, -float(net.num_weights()[0]), -float(count_macs(net, graph))
 
     def architecture(self, gene: Gene) -> Architecture:
         ops = tuple(self.ops[k] for k in gene[: self.layers])

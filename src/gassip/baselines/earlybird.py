@@ -13,6 +13,7 @@ Early-Bird Lottery Tickets, AAAI 2022.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -60,6 +61,8 @@ def settled(masks: Sequence[Masks], window: int, tolerance: float) -> bool:
 @dataclass(frozen=True, kw_only=True)
 class EarlyBird(Baseline):
     """The lower ends of the published ratios: half of the weights and a fifth of the edges go."""
+
+    version: ClassVar[int] = 2
 
     hidden: int = 64
     dropout: float = 0.8
@@ -149,7 +152,8 @@ class EarlyBird(Baseline):
         weights = drop_lowest(
             flat([layer.weight.abs() for layer in net.layers]), given, self.weight_share
         )
-        edges = net.edge_score()
+        # not the clamped score: masks that L1 has pressed below 0 would tie there, and go by number
+        edges = net.edge_mask
         return weights, drop_lowest(
             edges, torch.ones_like(edges, dtype=torch.bool), self.edge_share
         )

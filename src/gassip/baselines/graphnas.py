@@ -62,6 +62,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 HEADS = (1, 2, 4, 6, 8, 16)
 WIDTHS = (4, 8, 16, 32, 64, 128, 256)
 POOL = 128  # between the two Linears of a pooling aggregator
+PUBLISHED = (1000, 300, 4096)  # children, their epochs, and heads × width of the widest
 KINDS = ("attention", "aggregator", "activation", "heads", "width")
 
 
@@ -193,6 +194,16 @@ class Graphnas(Baseline):
         if self.max_width < WIDTHS[0]:
             raise GassipError(f"max_width is {self.max_width}; the narrowest child has {WIDTHS[0]}")
 
+    def budget(self) -> str:
+        """What the search was given, beside what was published."""
+        own = (self.children, self.child_epochs, self.max_width)
+        kind = "published" if own == PUBLISHED else "reduced"
+        count, epochs, width = PUBLISHED
+        return (
+            f"{kind}: {own[0]} children of {own[1]} epochs, at most {own[2]} wide "
+            f"(published {count} of {epochs}, {width})"
+        )
+
     def controller(self) -> Controller:
         """Five choices per layer; the last layer's width is the number of classes and is not
         chosen."""
@@ -276,6 +287,7 @@ class Graphnas(Baseline):
         )
         details = {
             "architecture": " ‖ ".join(map(str, blocks)),
+            "budget": self.budget(),
             "search_seconds": spent,
             "children": history,
         }

@@ -3,17 +3,21 @@
     h_j = Σ_{i<j} b_ij β_ij Σ_o a_ijo α_ijo · o(h_i; W_ijo ⊙ m_ijo),      α, β softmax shares, a, b,
     m ∈ {0, 1}
     a = [s_a > τ] and likewise b, m;   backwards the step passes the gradient on unchanged
+    s_m ← L_train + λ_m mean m,   s_a, s_b ← L_val + λ_a (mean a + mean b)
 
 Three stages: W, α and β are trained; then, with them fixed, the scores s; then W of what the masks
-leave. A connection ij goes from layer i to a later layer j (h_0 = X), so any number of connections
-and of operations on each may stay. Yan, Fang, Zhang, Zheng, Zeng, Zhang and Xu, HM-NAS: Efficient
-Neural Architecture Search via Hierarchical Masking, ICCV Workshops 2019. It was made for images and
-has no public reference: this is its idea on the operations of this package. Its "edges" are these
-connections; the graph stays whole.
+leave. The L0 terms (through the same step) are what thins the net: without them nothing presses on
+a score, and nearly every weight stays. A connection ij goes from layer i to a later layer j (h_0 =
+X), so any number of connections and of operations on each may stay. Yan, Fang, Zhang, Zheng, Zeng,
+Zhang and Xu, HM-NAS: Efficient Neural Architecture Search via Hierarchical Masking, ICCV Workshops
+2019. It was made for images and has no public reference: this is its idea on the operations of this
+package. Its "edges" are these connections; the graph stays whole.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -82,6 +86,17 @@ class HmNet(Model):
         self.connection_score = nn.Parameter(
             torch.full((len(self.connections),), start, device=device)
         )
+
+    def weights_share(self) -> Tensor:
+        """mean m: the share of weights that the masks leave."""
+        left = [binary(score, self.threshold).flatten() for score in self.weight_scores]
+        return torch.cat(left).mean()
+
+    def places_share(self) -> Tensor:
+        """mean a + mean b: the shares of operations and of connections that the masks leave."""
+        assert self.connection_score is not None
+        ops = torch.cat([binary(score, self.threshold) for score in self.op_scores])
+        return ops.mean() + binary(self.connection_score, self.threshold).mean()
 
     def connection_share(self) -> Tensor:
         """b_ij β_ij, β a softmax over the connections that end in the same layer."""
@@ -184,6 +199,8 @@ class HmNas(Baseline):
     """The counts and rates are ours; the start and threshold of the scores are those of Piggyback
     (Mallya 2018)."""
 
+    version: ClassVar[int] = 2
+
     ops: tuple[str, ...] = ALL_OPS
     layers: int = 2
     hidden: int = 64
@@ -196,6 +213,8 @@ class HmNas(Baseline):
     lr: float = 0.01
     lr_share: float = 0.03  # of α and β
     lr_score: float = 1e-3
+    l0_weight: float = 1.0  # λ_m
+    l0_place: float = 0.1  # λ_a
     weight_decay: float = 5e-4
 
     def solve(self, graph: Graph, run: RunContext) -> Solution:
@@ -244,26 +263,40 @@ class HmNas(Baseline):
         lower, upper = list(net.weight_scores), [net.connection_score, *net.op_scores]
         optimizer = torch.optim.Adam(lower, lr=self.lr_score, fused=True)
         score_optimizer = torch.optim.Adam(upper, lr=self.lr_score, betas=(0.5, 0.999))
-        alternate(net, graph, (lower, optimizer), (upper, score_optimizer), self.mask_epochs, run)
+        alternate(
+            net,
+            graph,
+            (lower, optimizer),
+            (upper, score_optimizer),
+            self.mask_epochs,
+            run,
+            lambda: (self.l0_weight * net.weights_share(), self.l0_place * net.places_share()),
+        )
 
 
 Stepped = tuple[list[nn.Parameter], torch.optim.Optimizer]
 
 
 def alternate(
-    net: HmNet, graph: Graph, lower: Stepped, upper: Stepped, epochs: int, run: RunContext
+    net: HmNet,
+    graph: Graph,
+    lower: Stepped,
+    upper: Stepped,
+    epochs: int,
+    run: RunContext,
+    pressure: Callable[[], tuple[Tensor, Tensor]] | None = None,
 ) -> None:
-    """`lower` down the training loss and `upper` down the validation loss, in turn."""
+    """`lower` down the training loss and `upper` down the validation loss, in turn, each with its
+    part of `pressure`."""
     masked = MaskedGraph.of(graph)
     for epoch in range(1, epochs + 1):
         net.train()
         loss = supervised(net, graph, masked, epoch)
-        step_alone(lower[1], lower[0], loss)
+        step_alone(lower[1], lower[0], loss + pressure()[0] if pressure else loss)
         net.eval()
         logits = net.run(graph.x, masked)
-        step_alone(
-            upper[1], upper[0], F.cross_entropy(logits[graph.val_mask], graph.y[graph.val_mask])
-        )
+        choice = F.cross_entropy(logits[graph.val_mask], graph.y[graph.val_mask])
+        step_alone(upper[1], upper[0], choice + pressure()[1] if pressure else choice)
         if run.on_event is not None:
             run.on_event({"epoch": epoch, "train_loss": float(loss.detach())})
 

@@ -8,12 +8,14 @@ to Drop: Robust Graph Neural Network via Topological Denoising, WSDM 2021.
         mean_i |p_ti - p̄_i|²
 
 The sums run over passes and layers; σ_r are the largest singular values of Z = (z_uv), found on the
-sparse matrix. An edge that is 0 in every layer is absent: it leaves the graph after training.
+sparse matrix. At evaluation a gate at or under the threshold τ is 0; an edge that is 0 in every
+layer is absent: it leaves the graph after training, and is counted as gone.
 """
 
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -96,7 +98,7 @@ class PtdNetModel(Model):
 
     def __init__(self, features: int, classes: int, settings: "PtdNet") -> None:
         super().__init__()
-        self.dropout = settings.dropout
+        self.dropout, self.threshold = settings.dropout, settings.threshold
         self.temperature = settings.first_temperature
         widths = [features, *[settings.hidden] * (settings.layers - 1), classes]
         spans = list(pairwise(widths))
@@ -116,12 +118,19 @@ class PtdNetModel(Model):
             assert isinstance(denoiser, Denoiser)
             h = F.relu(h) if l > 0 and isinstance(h, Tensor) else h
             logits.append(denoiser.logit(h, graph))
-            gates.append(hard_concrete(logits[-1], self.temperature if self.training else None))
+            gates.append(self.gate(logits[-1]))
             masked = MaskedGraph(graph.adjacency, graph.edge_weight * gates[-1])
             product = transform(drop(h, self.dropout if self.training else 0.0), self.weights[l])
             h = received(masked, "gcn", product) + self.biases[l]
         assert isinstance(h, Tensor)
         return h, logits, gates
+
+    def gate(self, logit: Tensor) -> Tensor:
+        """z, drawn; at evaluation as it is expected, and 0 at or under τ."""
+        if self.training:
+            return hard_concrete(logit, self.temperature)
+        gate = hard_concrete(logit, None)
+        return torch.where(gate > self.threshold, gate, 0.0)
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         return self.passes(x, graph)[0]
@@ -132,6 +141,8 @@ class PtdNet(Trained):
     """The weights of the terms are a tenth of those in the authors' code, picked on Cora: see
     PAPER.md."""
 
+    version: ClassVar[int] = 2
+
     layers: int = 2
     hidden: int = 64
     dropout: float = 0.5
@@ -139,6 +150,7 @@ class PtdNet(Trained):
     first_temperature: float = 2.0  # β = max(.05, 2 · .99^epoch)
     cooling: float = 0.99
     last_temperature: float = 0.05
+    threshold: float = 0.5  # τ
     lambda_l0: float = 0.01  # λ1
     lambda_nuclear: float = 0.001  # λ3
     lambda_consistency: float = 2.7  # of a mean over nodes: .001 of the code's sum on Cora

@@ -5,6 +5,7 @@ A' = A without a share of its undirected edges, each as likely to go; then a GCN
 
 import time
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 
@@ -19,6 +20,9 @@ from gassip.train.plan import Solution
 class RandomEdges(Gcn):
     """A GCN without the share `removed` of the undirected edges."""
 
+    version: ClassVar[int] = 2
+
+    dropout: float = 0.8  # as tuned for the GCN beside it
     removed: float = 0.1
 
     def __post_init__(self) -> None:

@@ -9,14 +9,16 @@ Zhao, Yao and Tu, Search to Aggregate Neighborhood for Graph Neural Networks, IC
 aggregators are its eleven: SAGE (sum, mean, max), GCN, GIN, GAT and its four kin, GeniePath. The
 layer aggregators are those of jumping knowledge (Xu et al., ICML 2018). What has the highest α, β
 and δ at some epochs of the search is trained from scratch, shortly; the best of these on validation
-is the answer, and trained in full.
+is the answer. Its hyper-parameters are then tuned on validation, as published (there by 50 trials;
+here by `tunings` random draws after the defaults), and it is trained in full.
 
 Shapes: N nodes, L layers, F hidden width.
 """
 
+import random
 import time
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +48,13 @@ KIN = {
 NODES = ("sage-sum", "sage-mean", "sage-max", "gcn", "gin", "gat", *KIN, "geniepath")
 SKIPS = ("none", "skip")
 MERGES = ("concat", "max", "lstm")
+TUNED: dict[str, tuple[float, ...]] = {
+    "hidden": (16, 32, 64, 128, 256),
+    "dropout": (0.3, 0.5, 0.6, 0.7, 0.8),
+    "input_dropout": (0.5, 0.8),
+    "retrain_lr": (0.002, 0.005, 0.01),
+    "retrain_weight_decay": (5e-4, 1e-3, 2e-3, 5e-3),
+}
 
 
 class Summed(Op):
@@ -239,6 +248,8 @@ class Sane(Baseline):
     """The published space; rates at which it trains on few labels. `published` has the search's
     own: see PAPER.md."""
 
+    version: ClassVar[int] = 2
+
     layers: int = 3
     search_hidden: int = 32
     heads: int = 8
@@ -256,6 +267,7 @@ class Sane(Baseline):
     alpha_start: float = 1e-3
     candidates: int = 12  # architectures looked at, at even distances of the search
     candidate_epochs: int = 100
+    tunings: int = 10  # draws of the fields below; published: 50 trials
     unit_inputs: bool = (
         True  # sparse x divided by its mean stored value: bags of words count words again
     )
@@ -273,6 +285,8 @@ class Sane(Baseline):
             )
         if self.candidates < 1:
             raise GassipError(f"candidates is {self.candidates}; it must be 1 or more")
+        if self.tunings < 0:
+            raise GassipError(f"tunings is {self.tunings}; it must be 0 or more")
 
     @staticmethod
     def published() -> "Sane":
@@ -285,6 +299,7 @@ class Sane(Baseline):
             lr=0.025,
             lr_alpha=3e-4,
             candidates=1,
+            tunings=0,
             unit_inputs=False,
             input_dropout=0.0,
             retrain_weight_decay=5e-4,
@@ -386,14 +401,36 @@ class Sane(Baseline):
             judged[candidate] = value, -loss
         choices = max(judged, key=judged.__getitem__, default=found_choices[0])
         trials = {str(candidate): value for candidate, (value, _) in judged.items()}
+        tuned = self.tuned(graph, choices, run)
         spent = time.perf_counter() - began
-        solution = self.trained(graph, choices, self.epochs, run)
+        solution = tuned.trained(graph, choices, self.epochs, run)
         details: dict[str, object] = {
             "architecture": str(choices),
             "search_seconds": spent,
             "trials": trials,
+            "tuned": {name: getattr(tuned, name) for name in TUNED},
         }
         return replace(solution, seconds=solution.seconds + spent, details=details)
+
+    def tuned(self, graph: Graph, choices: Choices, run: RunContext) -> Self:
+        """The hyper-parameters with which this architecture validates best, its own among them."""
+        rng = random.Random(run.seed)
+        tried = [self, *(self.drawn(rng) for _ in range(self.tunings))]
+        if len(tried) == 1:
+            return self
+
+        def judged(settings: Self) -> tuple[float, float]:
+            model = settings.trained(graph, choices, self.candidate_epochs, run.silent()).model
+            value, loss = validate(model, graph, MaskedGraph.of(graph), run.metric)
+            return value, -loss
+
+        return max(tried, key=judged)
+
+    def drawn(self, rng: random.Random) -> Self:
+        """Other hyper-parameters, from the ranges of TUNED; widths that the heads divide."""
+        ranges = TUNED | {"hidden": tuple(w for w in TUNED["hidden"] if not w % self.heads)}
+        drawn = {name: rng.choice(values or (self.hidden,)) for name, values in ranges.items()}
+        return replace(self, **drawn)  # type: ignore[arg-type]
 
     def trained(self, graph: Graph, choices: Choices, epochs: int, run: RunContext) -> Solution:
         """One architecture from scratch."""

@@ -3,6 +3,7 @@ about size. Kipf and Welling, Semi-Supervised Classification with Graph Convolut
 2017."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gassip.baselines.gcn import Gcn
 
@@ -11,4 +12,7 @@ from gassip.baselines.gcn import Gcn
 class SmallGcn(Gcn):
     """A GCN with 4, 8, 16 or 32 hidden units."""
 
+    version: ClassVar[int] = 2
+
+    dropout: float = 0.8  # as tuned for the GCN beside it
     hidden: int = 16
