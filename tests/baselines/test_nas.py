@@ -755,6 +755,16 @@ def test_sane_tunes_what_it_found_on_validation(graph: Graph) -> None:
         Sane(tunings=-1)
 
 
+def test_the_head_of_sane(graph: Graph) -> None:
+    choices = Choices((("gcn",),), (("skip",),), ("concat",))
+    plain, deep = (SaneNet(graph, choices, 8, 2, 0.0, head=kind) for kind in ("linear", "mlp"))
+    # X → 8, GCN 8 → 8, merge 8 → 8, head 8 → 3, each with biases; the MLP has 8 → 8 more
+    assert plain.num_weights()[0] == 56 + 72 + 72 + 27
+    assert deep.num_weights()[0] == plain.num_weights()[0] + 72
+    made = Sane(hidden=8, heads=2).trained(graph, choices, 1, RunContext(0)).model
+    assert isinstance(made, SaneNet) and isinstance(made.head, nn.Linear)
+
+
 def test_sane_counts_words_again_where_rows_were_divided() -> None:
     bags = random_graph(3, sparse=True)
     assert isinstance(bags.x, Csr) and bags.x.value is not None

@@ -150,7 +150,7 @@ class Ugs(Baseline):
         self.fit(net, graph, run, self.penalised)
         scores = [mask.detach().abs() for mask in net.weight_masks]
         weights = apart(drop_lowest(flat(scores), flat(keep), self.weight_share), keep)
-        # not the clamped score: masks that L1 has pressed below 0 would tie there, and go by number
+        # not the clamped score: masks below 0 would tie there, and go by their number
         edges = net.edge_mask.detach()
         alive = drop_lowest(edges, torch.ones_like(edges, dtype=torch.bool), self.edge_share)
         return graph.keep(alive[graph.pair]), weights
