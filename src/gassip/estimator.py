@@ -7,27 +7,29 @@ values that y held.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gassip.best.pipeline import search
 from gassip.budget.budget import Budget
 from gassip.budget.candidates import retrain_best, search_within
 from gassip.budget.fit import check_possible
 from gassip.errors import GassipError
-from gassip.graph.graph import Graph, to_numpy
+from gassip.graph.graph import Graph, on_device, to_numpy
 from gassip.metrics import METRICS, Metric
 from gassip.metrics import score as metric_score
 from gassip.runs.write import inputs_fingerprint
 from gassip.settings import Settings, preset
 from gassip.train.trainer import predict as class_scores
 from gassip.train.trainer import retrain
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
@@ -58,7 +60,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         self.settings = settings
         self.budget = budget
 
-    def fit(self, data: Data | Graph, y: None = None) -> Self:
+    def fit(self, data: "Data | Graph", y: None = None) -> Self:
         """Search and retrain on the graph; labels are read from its y."""
         if y is not None:
             raise GassipError("labels are read from data.y (-1 where unknown); do not pass y")
@@ -94,20 +96,20 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         self.n_features_in_ = graph.num_features
         return self
 
-    def predict(self, data: Data | Graph | None = None) -> np.ndarray:
+    def predict(self, data: "Data | Graph | None" = None) -> np.ndarray:
         """The label of every node, [N]; of the training graph where no data is given."""
         share = self.predict_proba(data)
         labels: np.ndarray = self.classes_[share.argmax(1)]
         return labels
 
-    def predict_proba(self, data: Data | Graph | None = None) -> np.ndarray:
+    def predict_proba(self, data: "Data | Graph | None" = None) -> np.ndarray:
         """The probability of every class in `classes_` for every node, [N, C]."""
         check_is_fitted(self, "model_")
         logits = class_scores(self.model_, self._graph(data))
         share: np.ndarray = torch.softmax(logits.double(), 1).cpu().numpy()
         return share
 
-    def score(self, data: Data | Graph, mask: "Tensor | np.ndarray | None" = None) -> float:
+    def score(self, data: "Data | Graph", mask: "Tensor | np.ndarray | None" = None) -> float:
         """The metric over the nodes marked in `mask`, the test nodes where it is None."""
         share = torch.from_numpy(self.predict_proba(data))
         nodes = self._test_mask(data) if mask is None else to_numpy(mask)
@@ -137,7 +139,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
                 f"budget is {given!r}; expected a Budget, or amounts by name: {known}"
             ) from None
 
-    def _graph(self, data: Data | Graph | None) -> Graph:
+    def _graph(self, data: "Data | Graph | None") -> Graph:
         """The sparser graph where the training graph is meant, else the graph as it is."""
         if data is None:
             return self.solution_.graph
@@ -155,7 +157,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         unknown = torch.zeros_like(graph.train_mask)  # labels of another graph correct nothing
         return on_device(replace(graph, train_mask=unknown), self.device)
 
-    def _test_mask(self, data: Data | Graph) -> np.ndarray:
+    def _test_mask(self, data: "Data | Graph") -> np.ndarray:
         """The data's own; where it has none and is the training graph, the one drawn in `fit`."""
         mask = data.test_mask if isinstance(data, Graph) else data.get("test_mask")
         if mask is None and self._graph(data) is self.solution_.graph:
@@ -167,19 +169,10 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         return to_numpy(mask).astype(bool)
 
 
-def _inputs_of(data: Data, class_names: Sequence[str]) -> Graph:
+def _inputs_of(data: "Data", class_names: Sequence[str]) -> Graph:
     for key in ("x", "edge_index"):
         if data.get(key) is None:
             raise GassipError(f"data.{key} is missing; a prediction needs x and edge_index")
     return Graph.inputs(
         data.x, data.edge_index, edge_weight=data.get("edge_weight"), class_names=class_names
     )
-
-
-def on_device(graph: Graph, device: str) -> Graph:
-    try:
-        return graph.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:
-        raise GassipError(
-            f"device {device!r} cannot be used: {str(error).splitlines()[0][:120]}"
-        ) from error

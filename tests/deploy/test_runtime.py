@@ -607,10 +607,11 @@ ENDS = np.array([[0], [1]])
         (lambda m: m.predict(np.full((3, 9), 1e300), ENDS), "NaN or infinite"),
         (
             lambda m: m.predict(np.ones((3, 9)), np.array([[0], [3]])),
-            r"refers to nodes 0\.\.3; there are only 0\.\.2",
+            r"edge_index refers to node 3, but x has only 3 rows",
         ),
         (lambda m: m.predict(np.ones((3, 9)), ENDS.astype(float)), "whole numbers"),
-        (lambda m: m.predict(np.ones((3, 9)), ENDS, np.array([-1.0])), "1 numbers of 0 or more"),
+        (lambda m: m.predict(np.ones((3, 9)), ENDS, np.array([-1.0])), "weights must be 0 or more"),
+        (lambda m: m.predict(np.ones((3, 9)), ENDS, np.array(["1"])), "must hold numbers, not <U1"),
         (lambda m: m.predict(np.ones((3, 9))), "come together"),
         (lambda m: m.predict(nodes=[40]), r"node 40 is not among 0\.\.39"),
         (lambda m: m.predict(nodes=[-1]), "node -1 is not among"),

@@ -186,8 +186,8 @@ def whole(least: int) -> Callable[[str], int]:
 
 def load_graph(args: argparse.Namespace) -> "tuple[Graph, dict[str, object]]":
     """The graph on its device, and where it came from."""
-    from gassip.estimator import on_device
     from gassip.graph.datasets import DATASETS
+    from gassip.graph.graph import on_device
 
     source: dict[str, object] = {"seed": args.seed, "undirected": args.undirected}
     if args.data:
@@ -223,7 +223,7 @@ def load_source(source: Mapping[str, Any]) -> "Graph":
 
 def training_graph(run: "Run", device: str) -> "Graph":
     """The run's graph, loaded again from where it came."""
-    from gassip.estimator import on_device
+    from gassip.graph.graph import on_device
 
     graph = load_source(run.meta["source"])
     if graph.fingerprint != run.meta["source"].get("fingerprint"):

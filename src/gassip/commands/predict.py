@@ -1,8 +1,6 @@
 """gassip predict: label the nodes of the run's graph or of another one."""
 
 import argparse
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from gassip.runs import write as artefact
-    from gassip.runs.format import check_file
+    from gassip.runs.format import check_file, labels_csv
     from gassip.train.trainer import predict
 
     if args.out != STDOUT:
@@ -53,21 +51,13 @@ def run(args: argparse.Namespace) -> int:
     graph, ids = _graph_to_label(made, args.data)
     best = torch.softmax(predict(made.model, graph).double(), 1).max(1)
     names = [made.meta["class_names"][k] for k in best.indices.tolist()]
-    text = _labels_csv(ids, names, best.values.tolist())
+    text = labels_csv(ids, names, best.values.tolist())
     if args.out == STDOUT:
         print(text, end="")
         return 0
     artefact.replace_file(Path(args.out), text.encode())
     print(f"written to {args.out}: {graph.num_nodes} nodes")
     return 0
-
-
-def _labels_csv(ids: Sequence[str], names: Sequence[str], probs: Sequence[float]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("id", "label", "probability"))
-    writer.writerows((i, name, f"{p:.6f}") for i, name, p in zip(ids, names, probs, strict=True))
-    return text.getvalue()
 
 
 def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str]]":

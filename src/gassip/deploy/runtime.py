@@ -48,6 +48,7 @@ from gassip.runs.format import (
     Tensors,
     check_file,
     label_weight,
+    labels_csv,
     read_meta,
     read_tensors,
     replace_file,
@@ -438,7 +439,9 @@ def label(
     inputs, ids = _to_label(model, data)
     share = softmax(model.run(inputs))
     best = share.argmax(1)
-    replace_file(out, _csv(ids, [model.class_names[k] for k in best], share.max(1)).encode())
+    replace_file(
+        out, labels_csv(ids, [model.class_names[k] for k in best], share.max(1).tolist()).encode()
+    )
     print(f"written to {out}: {best.size} nodes")
     if precision not in (None, "float32"):
         print(
@@ -472,16 +475,3 @@ def cost(precision: str, rounded: Array, whole: Array, known: Model | None) -> s
         f"{text}; test accuracy {np.mean(rounded[test] == y):.4f}, float32 "
         f"{np.mean(whole[test] == y):.4f}"
     )
-
-
-def _csv(ids: Sequence[str], names: Sequence[str], share: Array) -> str:
-    import csv
-    import io
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("id", "label", "probability"))
-    writer.writerows(
-        (i, name, f"{p:.6f}") for i, name, p in zip(ids, names, share.tolist(), strict=True)
-    )
-    return text.getvalue()

@@ -14,35 +14,92 @@ Array = np.ndarray
 Table: TypeAlias = np.ndarray | sp.csr_array
 
 
+def checked_edges(
+    edge_index: Array, weight: Array | None, nodes: int
+) -> tuple[Array, Array | None]:
+    """edge_index [2, E] int64 and weight [E] float32, or one line that says what is wrong."""
+    ends = np.asarray(edge_index)
+    if ends.ndim != 2 or ends.shape[0] != 2:
+        raise GassipError(
+            f"edge_index must have shape [2, edges], not {list(ends.shape)}; transpose it?"
+        )
+    if ends.size and not np.issubdtype(ends.dtype, np.integer):
+        raise GassipError(f"edge_index must hold whole numbers, not {ends.dtype}")
+    ends = ends.astype(np.int64)
+    value = None if weight is None else checked_weight(np.asarray(weight), ends.shape[1])
+    low, top = int(ends.min(initial=0)), int(ends.max(initial=-1))
+    if low < 0:
+        raise GassipError(f"edge_index refers to node {low}; nodes are numbered 0..{nodes - 1}")
+    if top >= nodes:
+        one_based = int(ends.min()) >= 1 and top == nodes
+        hint = "; is the graph 1-based?" if one_based else ""
+        raise GassipError(
+            f"edge_index refers to node {top}, but x has only {nodes} rows (0..{nodes - 1}){hint}"
+        )
+    return ends, value
+
+
+def checked_weight(weight: Array, edges: int) -> Array:
+    """[E] float32, finite, 0 or more."""
+    if weight.dtype.kind not in "fiub":
+        raise GassipError(f"edge_weight must hold numbers, not {weight.dtype}")
+    with np.errstate(over="ignore"):
+        value: Array = weight.astype(np.float32).reshape(-1)
+    if value.size != edges:
+        raise GassipError(f"edge_weight has {value.size} entries for {edges} edges")
+    if not np.isfinite(value).all() or (value < 0).any():
+        raise GassipError(
+            "edge_weight has values that are negative, NaN or infinite; weights must be 0 or more"
+        )
+    return value
+
+
+def merged_edges(
+    edges: Array, weight: Array | None, nodes: int, said: list[str]
+) -> tuple[Array, Array | None]:
+    """Sorted by target, then source; self-loops and weights of 0 dropped; repeats merged (given
+    weights are summed). What was done is added to `said`."""
+    loops = edges[0] == edges[1]
+    if loops.any():
+        said.append(
+            f"{int(loops.sum())} self-loops dropped (every operation carries the node itself)"
+        )
+        edges, weight = edges[:, ~loops], None if weight is None else weight[~loops]
+    key, inverse = np.unique(edges[1] * nodes + edges[0], return_inverse=True)
+    if key.size < edges.shape[1]:
+        said.append(f"{edges.shape[1] - key.size} repeated edges merged")
+    if weight is not None:
+        weight = np.bincount(inverse, weight, minlength=key.size).astype(np.float32)
+        if not weight.all():
+            count = int((weight == 0).sum())
+            said.append(f"{count} edges of weight 0 dropped (an edge of no weight is none)")
+            key, weight = key[weight > 0], weight[weight > 0]
+    return np.stack([key % nodes, key // nodes]), weight
+
+
+def both_directions(edges: Array, weight: Array | None) -> tuple[Array, Array | None]:
+    """Every edge in both directions; where both were given, the larger weight."""
+    both = np.concatenate([edges, edges[::-1]], axis=1)
+    n = int(both.max(initial=0)) + 1
+    key, inverse = np.unique(both[1] * n + both[0], return_inverse=True)
+    if weight is not None:
+        merged = np.zeros(key.size, dtype=np.float32)
+        np.maximum.at(merged, inverse, np.concatenate([weight, weight]))
+        weight = merged
+    return np.stack([key % n, key // n]), weight
+
+
 def clean_edges(
     edge_index: Array, weight: Array | None, nodes: int, undirected: bool
 ) -> sp.csr_array:
-    """As graph.py: self-loops dropped, repeats merged (given weights summed), reversed where the
-    run's graph was."""
-    ends = np.asarray(edge_index)
-    if ends.ndim != 2 or ends.shape[0] != 2 or ends.dtype.kind not in "iu":
-        raise GassipError(
-            f"edge_index must be whole numbers of shape [2, edges], not {ends.dtype} "
-            f"{list(ends.shape)}"
-        )
-    if ends.size and not 0 <= int(ends.min()) <= int(ends.max()) < nodes:
-        raise GassipError(
-            f"edge_index refers to nodes {ends.min()}..{ends.max()}; there are only 0..{nodes - 1}"
-        )
-    value = (
-        np.ones(ends.shape[1], dtype=np.float32)
-        if weight is None
-        else np.asarray(weight, np.float32).reshape(-1)
-    )
-    if value.size != ends.shape[1] or not np.isfinite(value).all() or (value < 0).any():
-        raise GassipError(
-            f"edge_weight must hold {ends.shape[1]} numbers of 0 or more, one for each edge"
-        )
-    apart = ends[0] != ends[1]
-    edges = sp.csr_array((value[apart], (ends[1][apart], ends[0][apart])), shape=(nodes, nodes))
-    edges = edges.maximum(edges.T) if undirected else edges
-    edges = canonical(edges)
-    return pattern(edges) if weight is None else edges
+    """Checked and merged edges as a matrix [N, N], row = receiver; reversed too where the run's
+    graph was."""
+    edges, value = merged_edges(*checked_edges(edge_index, weight, nodes), nodes, [])
+    if undirected:
+        edges, value = both_directions(edges, value)
+    if value is None:
+        value = np.ones(edges.shape[1], dtype=np.float32)
+    return canonical(sp.csr_array((value, (edges[1], edges[0])), shape=(nodes, nodes)))
 
 
 def canonical(matrix: sp.csr_array) -> sp.csr_array:

@@ -12,20 +12,22 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from scipy import sparse as sp
 from torch import Tensor
-from torch_geometric.data import Data
 
 from gassip.errors import GassipError
+from gassip.graph.checks import both_directions, checked_edges, merged_edges
 from gassip.graph.csr import Csr
 from gassip.graph.files import SPLITS as SPLITS
 
-SPARSE_BELOW = (
-    0.15  # density under which X is kept as CSR; benchmarks/features.py measures the crossing
-)
+if TYPE_CHECKING:  # PyG takes two seconds to import
+    from torch_geometric.data import Data
+
+SPARSE_BELOW = 0.15  # density under which X is kept as CSR
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,7 +118,7 @@ class Graph:
 
     @staticmethod
     def from_data(
-        data: Data,
+        data: "Data",
         *,
         name: str = "graph",
         seed: int = 0,
@@ -149,8 +151,10 @@ class Graph:
             normalize=normalize,
         )
 
-    def to_data(self) -> Data:
+    def to_data(self) -> "Data":
         """A PyG `Data` with dense x."""
+        from torch_geometric.data import Data
+
         x = torch.from_numpy(self.x.to_scipy().toarray()) if isinstance(self.x, Csr) else self.x
         data = Data(x=x, edge_index=self.edge_index, y=self.y)
         for split in SPLITS:
@@ -228,7 +232,7 @@ class Graph:
         if self.num_edges == 0:
             return self
         given = None if self.edge_weight is None else to_numpy(self.edge_weight)
-        edges, weight = _both_directions(to_numpy(self.edge_index), given)
+        edges, weight = both_directions(to_numpy(self.edge_index), given)
         if edges.shape[1] == self.num_edges and (
             weight is None or given is None or np.array_equal(weight, given)
         ):
@@ -323,7 +327,7 @@ def _inputs(
     weight = None if edge_weight is None else to_numpy(edge_weight)
     edges, weight = _edges(to_numpy(edge_index), weight, features.shape[0], said)
     if undirected:
-        edges, weight = _both_directions(edges, weight)
+        edges, weight = both_directions(edges, weight)
     return normalize_rows(features) if normalize else features, edges, weight
 
 
@@ -367,77 +371,18 @@ def _check_finite(values: np.ndarray, row_of: Callable[[int], int]) -> None:
 def _edges(
     edge_index: np.ndarray, weight: np.ndarray | None, n: int, said: list[str]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Sorted by target, then source; self-loops and weights of 0 dropped; repeats merged (given
-    weights are summed)."""
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
-        raise GassipError(
-            f"edge_index must have shape [2, edges], not {list(edge_index.shape)}; transpose it?"
-        )
-    if edge_index.shape[1] == 0:
+    """Checked and merged edges (graph/checks.py), of which there must be some."""
+    edges, weight = checked_edges(edge_index, weight, n)
+    if edges.shape[1] == 0:
         raise GassipError(
             "the graph has no edges; a GNN needs some (for features alone use an MLP)"
         )
-    if not np.issubdtype(edge_index.dtype, np.integer):
-        raise GassipError(f"edge_index must hold whole numbers, not {edge_index.dtype}")
-    edges = edge_index.astype(np.int64)
-    if weight is not None:
-        if weight.dtype.kind not in "fiub":
-            raise GassipError(f"edge_weight must hold numbers, not {weight.dtype}")
-        with np.errstate(over="ignore"):
-            weight = weight.astype(np.float32).reshape(-1)
-        if weight.size != edges.shape[1]:
-            raise GassipError(f"edge_weight has {weight.size} entries for {edges.shape[1]} edges")
-        if not np.isfinite(weight).all() or (weight < 0).any():
-            raise GassipError(
-                "edge_weight has values that are negative, NaN or infinite; weights must be 0 "
-                "or more"
-            )
-    low, top = int(edges.min()), int(edges.max())
-    if low < 0:
-        raise GassipError(f"edge_index refers to node {low}; nodes are numbered 0..{n - 1}")
-    if top >= n:
-        hint = "; is the graph 1-based?" if low >= 1 and top == n else ""
-        raise GassipError(
-            f"edge_index refers to node {top}, but x has only {n} rows (0..{n - 1}){hint}"
-        )
-    loops = edges[0] == edges[1]
-    if loops.any():
-        said.append(
-            f"{int(loops.sum())} self-loops dropped (every operation carries the node itself)"
-        )
-        edges, weight = edges[:, ~loops], None if weight is None else weight[~loops]
-        if edges.shape[1] == 0:
-            raise GassipError("the graph has no edges besides self-loops; a GNN needs some")
-    key, inverse = np.unique(edges[1] * n + edges[0], return_inverse=True)
-    if key.size < edges.shape[1]:
-        said.append(f"{edges.shape[1] - key.size} repeated edges merged")
-    if weight is not None:
-        weight = np.bincount(inverse, weight).astype(np.float32)
-        if not weight.all():
-            said.append(
-                f"{int((weight == 0).sum())} edges of weight 0 dropped (an edge of no weight is "
-                f"none)"
-            )
-            key, weight = key[weight > 0], weight[weight > 0]
-            if key.size == 0:
-                raise GassipError(
-                    "edge_weight is 0 for every edge; a GNN needs some edges with weight"
-                )
-    return np.stack([key % n, key // n]), weight
-
-
-def _both_directions(
-    edges: np.ndarray, weight: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Every edge in both directions; where both were given, the larger weight."""
-    both = np.concatenate([edges, edges[::-1]], axis=1)
-    n = int(both.max()) + 1
-    key, inverse = np.unique(both[1] * n + both[0], return_inverse=True)
-    if weight is not None:
-        merged = np.zeros(key.size, dtype=np.float32)
-        np.maximum.at(merged, inverse, np.concatenate([weight, weight]))
-        weight = merged
-    return np.stack([key % n, key // n]), weight
+    if bool((edges[0] == edges[1]).all()):
+        raise GassipError("the graph has no edges besides self-loops; a GNN needs some")
+    edges, weight = merged_edges(edges, weight, n, said)
+    if edges.shape[1] == 0:
+        raise GassipError("edge_weight is 0 for every edge; a GNN needs some edges with weight")
+    return edges, weight
 
 
 def _labels(
@@ -514,3 +459,12 @@ def _masks(
             f"class {empty[0]} has no training node ({len(empty)} such); add one or merge the class"
         )
     return out[0], out[1], out[2]
+
+
+def on_device(graph: Graph, device: str) -> Graph:
+    try:
+        return graph.to(torch.device(device))
+    except (RuntimeError, AssertionError) as error:
+        raise GassipError(
+            f"device {device!r} cannot be used: {str(error).splitlines()[0][:120]}"
+        ) from error

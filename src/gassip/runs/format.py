@@ -13,10 +13,12 @@ Weights are widened to float32 when read: fewer bits make the file smaller, not 
 faster.
 """
 
+import csv
 import hashlib
+import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -267,3 +269,12 @@ def replace_file(path: Path, content: bytes) -> None:
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
+
+
+def labels_csv(ids: Sequence[str], names: Sequence[str], probs: Sequence[float]) -> str:
+    """A line for each node: id, label, probability."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("id", "label", "probability"))
+    writer.writerows((i, name, f"{p:.6f}") for i, name, p in zip(ids, names, probs, strict=True))
+    return text.getvalue()
