@@ -32,6 +32,8 @@ FEW = {
     ),
 }
 NAMED = {  # exactly the names of the comparison
+    "gassip-all-edges",
+    "gassip-random-edges",
     *(
         "gcn",
         "gat",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gassip.train.shrink import shrink as shrink
     from gassip.train.trainer import retrain as retrain
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Budget": "budget.budget",
