@@ -1,0 +1,1 @@
+"""Charts as SVG, without torch and without a plotting library."""
