@@ -51,6 +51,10 @@ def checked_weight(weight: Array, edges: int) -> Array:
         raise GassipError(
             "edge_weight has values that are negative, NaN or infinite; weights must be 0 or more"
         )
+    if (total := float(value.sum(dtype=np.float64))) > float(np.finfo(np.float32).max):
+        raise GassipError(
+            f"edge_weight adds up to {total:.3g}, more than float32 holds; scale the weights"
+        )
     return value
 
 

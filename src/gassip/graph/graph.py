@@ -22,7 +22,11 @@ from torch import Tensor
 from gassip.errors import GassipError
 from gassip.graph.checks import both_directions, checked_edges, merged_edges
 from gassip.graph.csr import Csr
-from gassip.graph.files import SPLITS as SPLITS
+from gassip.graph.labels import class_labels, complete_masks
+from gassip.graph.labels import stratified_split as stratified_split
+from gassip.graph.limits import check_columns
+from gassip.graph.parts import SPLITS as SPLITS
+from gassip.graph.preparation import Preparation
 
 if TYPE_CHECKING:  # PyG takes two seconds to import
     from torch_geometric.data import Data
@@ -45,6 +49,9 @@ class Graph:
     edge_weight: Tensor | None = None  # [E], given weights; they multiply the mask
     name: str = "graph"
     notes: tuple[str, ...] = ()  # what was cleaned or drawn on the way in, for the summary
+    ids: tuple[str, ...] | None = None  # [N], what the user calls the nodes; None: their numbers
+    preparation: Preparation | None = None  # how named columns became x; None: x was given
+    structure: str | None = None  # what x was made of, if the graph had none (structure.py)
 
     @staticmethod
     def build(
@@ -52,7 +59,7 @@ class Graph:
         edge_index: "np.ndarray | Tensor",
         y: "np.ndarray | Tensor",
         *,
-        masks: "tuple[np.ndarray | Tensor, ...] | None" = None,
+        masks: "Sequence[np.ndarray | Tensor | None] | None" = None,
         edge_weight: "np.ndarray | Tensor | None" = None,
         class_names: Sequence[str] | None = None,
         name: str = "graph",
@@ -60,21 +67,16 @@ class Graph:
         undirected: bool = False,
         normalize: bool = False,
         notes: Sequence[str] = (),
+        ids: tuple[str, ...] | None = None,
+        preparation: Preparation | None = None,
     ) -> "Graph":
-        """Check and clean everything; without `masks`, draw a stratified 50/25/25 split by
-        `seed`."""
+        """Check and clean everything; without `masks`, draw a stratified 50/25/25 split by `seed`.
+        If only validation nodes are not given they are drawn from the training nodes."""
         said = list(notes)
         features, edges, weight = _inputs(x, edge_index, edge_weight, undirected, normalize, said)
-        labels, names = _labels(to_numpy(y), features.shape[0], class_names)
-        if masks is None:
-            masks = stratified_split(labels, seed=seed)
-            said.append(f"no masks given: stratified 50/25/25 split drawn with seed {seed}")
-            if not masks[1].any():
-                raise GassipError(
-                    "no class has enough labelled nodes to draw a validation set (3 do); give "
-                    "the masks"
-                )
-        train, val, test = _masks(masks, labels, names)
+        labels, names = class_labels(to_numpy(y), features.shape[0], class_names)
+        given = [None if mask is None else to_numpy(mask) for mask in masks or (None,) * 3]
+        train, val, test = complete_masks(given, labels, names, seed, said)
         return Graph(
             x=features,
             edge_index=torch.from_numpy(edges),
@@ -86,6 +88,8 @@ class Graph:
             edge_weight=None if weight is None else torch.from_numpy(weight),
             name=name,
             notes=tuple(said),
+            ids=ids,
+            preparation=preparation,
         )
 
     @staticmethod
@@ -98,6 +102,8 @@ class Graph:
         name: str = "graph",
         undirected: bool = False,
         normalize: bool = False,
+        ids: tuple[str, ...] | None = None,
+        preparation: Preparation | None = None,
     ) -> "Graph":
         """A graph to predict on: x and edges checked as ever, no label, no split."""
         said: list[str] = []
@@ -114,6 +120,8 @@ class Graph:
             edge_weight=None if weight is None else torch.from_numpy(weight),
             name=name,
             notes=tuple(said),
+            ids=ids,
+            preparation=preparation,
         )
 
     @staticmethod
@@ -126,24 +134,12 @@ class Graph:
         normalize: bool = False,
         class_names: Sequence[str] | None = None,
     ) -> "Graph":
-        """A PyG `Data` with x, edge_index, y and, where it has them, edge_weight and the three
-        masks."""
-        for key in ("x", "edge_index", "y"):
-            if data.get(key) is None:
-                raise GassipError(f"data.{key} is missing; a graph needs x, edge_index and y")
-        given = [data.get(f"{split}_mask") for split in SPLITS]
-        if any(m is not None for m in given) and any(m is None for m in given):
-            missing = ", ".join(
-                f"{s}_mask" for s, m in zip(SPLITS, given, strict=True) if m is None
-            )
-            raise GassipError(f"data has some masks but not {missing}; give all three or none")
-        masks = None if given[0] is None else tuple(to_numpy(m) for m in given)
-        return Graph.build(
-            data.x,
-            data.edge_index,
-            data.y,
-            masks=masks,
-            edge_weight=data.get("edge_weight"),
+        """A PyG `Data` with x, edge_index (or adj_t), y and, where it has them, edge_weight and the
+        three masks."""
+        from gassip.graph.memory import as_graph
+
+        return as_graph(
+            data,
             class_names=class_names,
             name=name,
             seed=seed,
@@ -261,23 +257,6 @@ class Graph:
         return digest.hexdigest()
 
 
-def stratified_split(
-    y: np.ndarray, *, seed: int, train: float = 0.5, val: float = 0.25
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Boolean masks drawn class by class among the labelled nodes; every class gets a training node
-    first."""
-    if seed < 0:
-        raise GassipError(f"seed must be 0 or more, not {seed}")
-    rng = np.random.default_rng(seed)
-    where = np.full(y.size, -1)
-    for label in np.unique(y[y >= 0]):
-        nodes = rng.permutation(np.flatnonzero(y == label))
-        first = max(1, round(train * nodes.size))
-        second = first + round(val * nodes.size)
-        where[nodes[:first]], where[nodes[first:second]], where[nodes[second:]] = 0, 1, 2
-    return where == 0, where == 1, where == 2
-
-
 def normalize_rows(x: Tensor | Csr) -> Tensor | Csr:
     """Each row divided by the sum of its absolute values; empty rows stay zero."""
     if isinstance(x, Csr):
@@ -348,6 +327,7 @@ def _features(x: "np.ndarray | Tensor | sp.spmatrix | sp.sparray | Csr") -> Tens
         table = table.astype(np.float32)
     if sp.issparse(table):
         matrix = sp.csr_array(table)
+        check_columns(matrix.shape[1], matrix.nnz)
         _check_finite(
             matrix.data, lambda at: int(np.searchsorted(matrix.indptr, at, side="right")) - 1
         )
@@ -385,86 +365,12 @@ def _edges(
     return edges, weight
 
 
-def _labels(
-    y: np.ndarray, n: int, class_names: Sequence[str] | None
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as 0..C-1 with -1 for unlabelled, and the name of each class (its own number where
-    none is given)."""
-    y = y.reshape(-1) if y.ndim == 2 and 1 in y.shape else y
-    if y.ndim != 1:
-        raise GassipError(f"y must hold one label per node, not shape {list(y.shape)}")
-    if y.size != n:
-        raise GassipError(
-            f"y has {y.size} labels, but x has {n} rows; one label per node, -1 where unknown"
-        )
-    if np.issubdtype(y.dtype, np.floating):
-        y = np.where(np.isnan(y), -1, y)
-        if (y != np.round(y)).any() or (np.abs(y) > 2**53).any():
-            raise GassipError(
-                "y holds fractions or infinite values; labels must be whole numbers (class ids)"
-            )
-    elif not np.issubdtype(y.dtype, np.integer):
-        raise GassipError(f"y must hold whole numbers (class ids), not {y.dtype}")
-    y = y.astype(np.int64)
-    if (y < -1).any():
-        raise GassipError(
-            f"y holds label {int(y.min())}; use -1 for unlabelled nodes and 0, 1, ... for classes"
-        )
-    if class_names is not None:
-        if y.max() >= len(class_names):
-            raise GassipError(
-                f"y holds label {int(y.max())}, but there are only {len(class_names)} class names"
-            )
-        labels, names = y, tuple(str(c) for c in class_names)
-    else:
-        values = np.unique(y[y >= 0])
-        labels = np.where(y >= 0, np.searchsorted(values, y), -1)
-        names = tuple(str(v) for v in values)
-    if len(names) < 2:
-        raise GassipError(f"y holds {len(names)} class; a classifier needs at least two")
-    return labels, names
-
-
-def _masks(
-    masks: "tuple[np.ndarray | Tensor, ...]", labels: np.ndarray, names: tuple[str, ...]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Three disjoint boolean masks over labelled nodes, with a training node for every class."""
-    out = []
-    for split, given in zip(SPLITS, masks, strict=True):
-        mask = to_numpy(given)
-        if mask.ndim != 1:
-            raise GassipError(
-                f"{split}_mask has shape {list(mask.shape)}, not one entry per node; pick one "
-                f"split, e.g. mask[:, 0]"
-            )
-        if mask.size != labels.size:
-            raise GassipError(f"{split}_mask has {mask.size} entries, but x has {labels.size} rows")
-        if mask.dtype != bool and not np.isin(mask, (0, 1)).all():
-            raise GassipError(f"{split}_mask must hold True/False, one per node")
-        out.append(mask.astype(bool) & (labels >= 0))
-    for a, b in ((0, 1), (0, 2), (1, 2)):
-        both = np.flatnonzero(out[a] & out[b])
-        if both.size:
-            raise GassipError(
-                f"{SPLITS[a]}_mask and {SPLITS[b]}_mask overlap in {both.size} nodes, the first "
-                f"is node {both[0]}"
-            )
-    for split, mask in zip(SPLITS[:2], out, strict=False):
-        if not mask.any():
-            raise GassipError(f"{split}_mask marks no labelled node")
-    counts = np.bincount(labels[out[0]], minlength=len(names))
-    empty = [names[c] for c in np.flatnonzero(counts == 0)]
-    if empty:
-        raise GassipError(
-            f"class {empty[0]} has no training node ({len(empty)} such); add one or merge the class"
-        )
-    return out[0], out[1], out[2]
-
-
 def on_device(graph: Graph, device: str) -> Graph:
     try:
-        return graph.to(torch.device(device))
-    except (RuntimeError, AssertionError) as error:
+        where = torch.device(device)
+        torch.zeros(1, device=where).tolist()  # a device without memory, as meta, cannot
+        return graph.to(where)
+    except (RuntimeError, AssertionError, ValueError, OverflowError) as error:
         raise GassipError(
             f"device {device!r} cannot be used: {str(error).splitlines()[0][:120]}"
         ) from error

@@ -32,8 +32,8 @@ def keep_highest(graph: Graph, value: Tensor, share: float) -> Tensor:
     """
     both = ends(graph)
     count = both.shape[1]
-    total, weight = (torch.zeros(count, device=value.device).index_add_(0, graph.pair, own)
-                     for own in (value, torch.ones_like(value)))  # fmt: skip
+    total, weight = (torch.zeros(count, device=value.device).index_add_(0, graph.pair, values)
+                     for values in (value, torch.ones_like(value)))  # fmt: skip
     left = num_neighbours(graph).tolist()
     keep, remaining = [True] * count, count - round(share * count)
     pairs = both.t().tolist()

@@ -1,0 +1,93 @@
+"""Graphs from what users hold in memory: pandas frames."""
+
+from typing import TYPE_CHECKING
+
+from gassip.errors import GassipError
+from gassip.graph.graph import Graph
+from gassip.graph.parts import Parts
+from gassip.graph.tables import EXTRA, Names, parts_of, table_of_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+INDEX = "index of nodes"
+
+
+def from_frames(
+    nodes: "pd.DataFrame",
+    edges: "pd.DataFrame",
+    *,
+    label: str = "label",
+    id: str | None = "id",
+    split: str = "split",
+    source: str = "source",
+    target: str = "target",
+    weight: str = "weight",
+    like: Graph | None = None,
+    name: str = "frames",
+    seed: int = 0,
+    undirected: bool = False,
+) -> Graph:
+    """A graph from two DataFrames. Columns of `nodes` besides id, label and split are features:
+    numbers, texts, booleans, dates, missing cells.
+
+    `id=None` takes the index of `nodes`. With `like`, the columns are prepared as those of that
+    graph were and no label is read: a graph to predict on.
+    """
+    names = Names(id=id, label=label, split=split, source=source, target=target, weight=weight)
+    parts = _frame_parts(nodes, edges, names, like)
+    if like is not None:
+        return _inputs_like(parts, like, name, undirected)
+    assert parts.y is not None, "read with its labels"
+    return Graph.build(
+        parts.x,
+        parts.edge_index,
+        parts.y,
+        masks=parts.masks,
+        edge_weight=parts.edge_weight,
+        class_names=parts.class_names,
+        name=name,
+        seed=seed,
+        undirected=undirected,
+        notes=parts.notes,
+        ids=parts.ids,
+        preparation=parts.preparation,
+    )
+
+
+def _frame_parts(
+    nodes: "pd.DataFrame", edges: "pd.DataFrame", names: Names, like: Graph | None
+) -> Parts:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise GassipError(f"from_frames {EXTRA}") from error
+    for what, frame in (("nodes", nodes), ("edges", edges)):
+        if not isinstance(frame, pd.DataFrame):
+            raise GassipError(f"{what} is a {type(frame).__name__}; it must be a pandas DataFrame")
+    if like is not None and like.preparation is None:
+        raise GassipError("`like` was not made from a table; its x has no column names")
+    if names.id is None:
+        nodes = nodes.assign(**{INDEX: nodes.index.astype(str)})
+        names = Names(**{**vars(names), "id": INDEX})
+    return parts_of(
+        table_of_frame(nodes, "nodes"),
+        table_of_frame(edges, "edges"),
+        names=names,
+        labels=like is None,
+        preparation=None if like is None else like.preparation,
+    )
+
+
+def _inputs_like(parts: Parts, like: Graph, name: str, undirected: bool) -> Graph:
+    return Graph.inputs(
+        parts.x,
+        parts.edge_index,
+        edge_weight=parts.edge_weight,
+        class_names=like.class_names,
+        name=name,
+        undirected=undirected,
+        ids=parts.ids,
+        preparation=parts.preparation,
+    )

@@ -1,0 +1,1 @@
+"""Graphs that need not fit into memory: folders of memory-mapped arrays."""

@@ -1,0 +1,139 @@
+"""A contextual stochastic block model, and the best accuracy that any method can have on it.
+
+    y_i uniform over C classes
+    x_i = μ_{y_i} + N(0, I),      |μ_c − μ_d| = signal for c ≠ d (D ≥ C directions)
+    edges: N · degree / 2 pairs; both ends of one class with probability homophily, else of two
+
+Best possible accuracy: belief propagation with the true parameters, which is exact on trees and
+hence in the limit of large N at fixed degree (Deshpande et al., NeurIPS 2018):
+
+    m_{i→j}(c) ∝ p_i(c) Π_{k ∈ N_i \\ j} Σ_d P(c, d) m_{k→i}(d)
+
+with p_i the Gaussian posterior of x_i, or the label of a training node.
+Shapes: N nodes, E edges in one direction, C classes, D features.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gassip.large.parameters import check_parameters
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockModel:
+    """The parameters, all that the best possible method may know."""
+
+    nodes: int
+    degree: float = 10.0
+    classes: int = 4
+    features: int = 16
+    homophily: float = 0.6  # share of edges within a class
+    signal: float = 1.0  # distance between the means of two classes
+    labelled: float = 0.1  # share of training nodes; as many again validate
+    seed: int = 0
+
+    @property
+    def means(self) -> np.ndarray:
+        """μ [C, D]"""
+        return np.eye(self.classes, self.features, dtype=np.float32) * self.signal / np.sqrt(2)
+
+
+def model_of(nodes: int, seed: int, given: Mapping[str, float]) -> BlockModel:
+    """The model with parameters from the command line, each within its range."""
+    check_parameters(given)
+    return BlockModel(
+        nodes=nodes,
+        degree=given["degree"],
+        classes=int(given["classes"]),
+        features=int(given["features"]),
+        homophily=given["homophily"],
+        signal=given["signal"],
+        labelled=given["labelled"],
+        seed=seed,
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Drawn:
+    """One graph of the model."""
+
+    x: np.ndarray  # [N, D] float32
+    y: np.ndarray  # [N] int64
+    pairs: np.ndarray  # [E, 2], each once
+    split: np.ndarray  # [N] int8: 1 train, 2 val, 3 test
+
+
+def draw(model: BlockModel) -> Drawn:
+    generator = np.random.default_rng(model.seed)
+    y = generator.integers(model.classes, size=model.nodes)
+    x = generator.standard_normal((model.nodes, model.features), dtype=np.float32)
+    x += model.means[y]
+    chance = generator.random(model.nodes)
+    split = np.full(model.nodes, 3, dtype=np.int8)
+    split[chance < 2 * model.labelled] = 2
+    split[chance < model.labelled] = 1
+    return Drawn(x=x, y=y, pairs=draw_pairs(model, y, generator), split=split)
+
+
+def draw_pairs(model: BlockModel, y: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Pairs of different nodes, each once, [E, 2]."""
+    count = round(model.nodes * model.degree / 2)
+    by_class = np.argsort(y, kind="stable")
+    starts = np.searchsorted(y[by_class], np.arange(model.classes + 1))
+    sizes = np.diff(starts)
+    one = generator.integers(model.nodes, size=count)
+    same = generator.random(count) < model.homophily
+    shift = generator.integers(1, model.classes, size=count)
+    other = np.where(same, y[one], (y[one] + shift) % model.classes)
+    place = (generator.random(count) * sizes[other]).astype(np.int64)
+    two = by_class[starts[other] + place]
+    low, high = np.minimum(one, two), np.maximum(one, two)
+    keys = np.unique((low * model.nodes + high)[low != high])
+    return np.stack([keys // model.nodes, keys % model.nodes], axis=1)
+
+
+def best_accuracy(model: BlockModel, drawn: Drawn, *, steps: int = 10) -> float:
+    """Share of test nodes that belief propagation gets right."""
+    log_probs = beliefs(model, drawn, steps)
+    test = drawn.split == 3
+    return float((log_probs[test].argmax(1) == drawn.y[test]).mean())
+
+
+def beliefs(model: BlockModel, drawn: Drawn, steps: int) -> np.ndarray:
+    """log of the marginals [N, C], up to a constant per node."""
+    prior = log_prior(model, drawn)
+    sender, receiver = np.concatenate([drawn.pairs, drawn.pairs[:, ::-1]]).T
+    back = (np.arange(len(sender)) + len(drawn.pairs)) % len(sender)  # the same pair the other way
+    message = prior[sender]
+    total = prior
+    for _ in range(steps):
+        said = passed(model, message)  # what the receiver hears along each edge
+        total = prior + summed(said, receiver, len(prior))
+        message = total[sender] - said[back]
+    return total
+
+
+def log_prior(model: BlockModel, drawn: Drawn) -> np.ndarray:
+    """log p_i(c) = x_i · μ_c − |μ_c|² / 2; a training node is certain of its label."""
+    means = model.means
+    prior = drawn.x @ means.T - (means * means).sum(1) / 2
+    train = drawn.split == 1
+    prior[train] = -50.0
+    prior[train, drawn.y[train]] = 0.0
+    return np.asarray(prior, dtype=np.float32)
+
+
+def passed(model: BlockModel, message: np.ndarray) -> np.ndarray:
+    """log Σ_d P(c, d) m(d), with P homophily within a class and the rest spread over the others."""
+    probs = np.exp(message - message.max(1, keepdims=True))
+    probs /= probs.sum(1, keepdims=True)
+    across = (1 - model.homophily) / (model.classes - 1)
+    return np.log(across + (model.homophily - across) * probs)
+
+
+def summed(values: np.ndarray, receiver: np.ndarray, nodes: int) -> np.ndarray:
+    """Σ over the edges into each node, [N, C]."""
+    columns = [np.bincount(receiver, column, nodes) for column in values.T]
+    return np.stack(columns, axis=1).astype(np.float32)
