@@ -105,11 +105,21 @@ class Plain(nn.Module):
             parts = (h @ self.weight0).chunk(self.heads, 1)
             heads = [self._head(part, at) for at, part in enumerate(parts)]
             return heads[0] if len(heads) == 1 else torch.cat(heads, 1)
+        if self.operation.matrices > 2:
+            return self._over_hops(h)
         return (
             self._passed_on(h) @ self.weight0
             if self.narrow_first
             else self._passed_on(h @ self.weight0)
         )
+
+    def _over_hops(self, h: Tensor) -> Tensor:
+        """Z_K of Z_0 = P_1, Z_{k+1} = S Z_k + P_{k+2}."""
+        assert self.grouped is not None
+        z = h @ self.weight0
+        for at in range(1, self.operation.matrices):
+            z = self.grouped.total(z) + h @ self.get_buffer(f"weight{at}")
+        return z
 
     def _passed_on(self, h: Tensor) -> Tensor:
         """Z_K of the operation; the groups are those of a S."""

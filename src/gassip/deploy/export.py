@@ -13,8 +13,10 @@ further apart than that, is not written.
 """
 
 import hashlib
+import io
 import json
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,11 +59,36 @@ def to_runtime(
 ) -> dict[str, Any]:
     """Write the folder, and return its meta.json; `agreement` in it says what the precision
     costs."""
-    folder, out = Path(folder), Path(out)
+    out = Path(out)
     check_target(out, overwrite)
+    contents, made = runtime_files(Path(folder), precision, inputs)
+    write_folder(out.resolve(), contents)
+    return made
+
+
+def to_pack(folder: str | Path, out: str | Path, *, overwrite: bool = False) -> dict[str, Any]:
+    """The files of `to_runtime`, whole, in one zip file; return its meta.json."""
+    out = Path(out)
+    store.check_file(out, overwrite)
+    contents, made = runtime_files(Path(folder), "float32", True)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in contents.items():
+            entry = zipfile.ZipInfo(name)  # of a fixed date: equal runs give equal bytes
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            file.writestr(entry, content)
+    store.replace_file(out, packed.getvalue())
+    return made
+
+
+def runtime_files(
+    folder: Path, precision: store.Precision, inputs: bool
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """What prediction needs, by file, with a checksum of each in meta.json; and that."""
     meta = store.read_meta(folder)
     if meta["schema"] == store.EXPORTED:
         raise GassipError(f"{folder} is an export already; export the run it was made from")
+    runtime.load(folder)  # refuses a run that does not fit itself
     state = store.unpack(store.read_tensors(folder, "model.safetensors", meta), meta, None)
     graph = store.read_tensors(folder, "graph.safetensors", meta)
     contents = {
@@ -74,12 +101,15 @@ def to_runtime(
         contents["inputs.safetensors"] = store.write_tensors(
             _input_tensors(given, {m: graph[m] for m in masks})
         )
+    if store.PREPARATION in meta["files"]:
+        contents[store.PREPARATION] = store.read_file(folder, store.PREPARATION, meta)
     made = {name: meta[name] for name in KEPT} | {
         "schema": store.EXPORTED,
         "precision": precision,
     }
     made["soft_edges"] = store.soft_edges(meta)
     made["label_weight"] = store.label_weight(meta)
+    made["labels_in_training"] = store.only_for_own_graph(meta) is not None
     made["agreement"] = _agreement(folder, precision)
     if made["label_weight"] and "inputs.safetensors" not in contents:
         made["agreement"] += "; without the run's labels the net's own scores"
@@ -89,8 +119,7 @@ def to_runtime(
     made["bytes"] = {name: len(content) for name, content in contents.items()}
     made["sha256"] = store.digest(made)
     contents["meta.json"] = (json.dumps(made, indent=1) + "\n").encode()
-    write_folder(out.resolve(), contents)
-    return made
+    return contents, made
 
 
 def _model_tensors(state: store.Tensors, precision: store.Precision) -> store.Tensors:
@@ -99,8 +128,8 @@ def _model_tensors(state: store.Tensors, precision: store.Precision) -> store.Te
     for name, value in state.items():
         if name.startswith("layers.") and name.endswith(".weight"):
             out |= {
-                f"{name}.{part}".rstrip("."): own
-                for part, own in store.pack(value, precision).items()
+                f"{name}.{part}".rstrip("."): packed
+                for part, packed in store.pack(value, precision).items()
             }
         elif not name.endswith("num_batches_tracked"):
             out[name] = value.astype(np.int32) if name == "feature_index" else value
@@ -261,8 +290,10 @@ def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray
     return np.asarray(scores.numpy())
 
 
-def check(run: Callable[[], np.ndarray], expected: np.ndarray, *, runs: int = RUNS) -> None:
-    """Refuse what differs from `expected` in any of `runs` runs."""
+def check(
+    run: Callable[[], np.ndarray], expected: np.ndarray, *, runs: int = RUNS, by: str = "torch"
+) -> None:
+    """Refuse what differs from `expected`, computed `by` another, in any of `runs` runs."""
     best = expected.max(1)
     for at in range(1, runs + 1):
         got = run()
@@ -274,4 +305,4 @@ def check(run: Callable[[], np.ndarray], expected: np.ndarray, *, runs: int = RU
                 f"run {at} of {runs} is off by {far:.2g} and gives {others} of {best.size} "
                 f"nodes another label"
             )
-            raise GassipError(f"the export does not agree with torch: {what}; nothing was written")
+            raise GassipError(f"the export does not agree with {by}: {what}; nothing was written")

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 PRECISIONS = ("float32", "float16", "int8")  # as gassip.runs.format, which needs numpy
+NATIVE = ("float32", "int8")  # of C and WebAssembly
+WEIGHTS = "precision of the weights"
+WITH_GRAPH = "put the run's graph and features into the file"
 Options = dict[str, bool | str]
 
 
@@ -56,12 +59,43 @@ def write_executorch(folder: str, out: str, overwrite: bool, given: Options) -> 
     return f"written to {out}: {size:,} bytes; agrees with torch in {PORTABLE_RUNS} runs"
 
 
+def write_c(folder: str, out: str, overwrite: bool, given: Options) -> str:
+    from gassip.deploy.native.export import to_c
+
+    return to_c(
+        folder,
+        out,
+        precision=given.get("precision", NATIVE[0]),  # type: ignore[arg-type]
+        with_graph=bool(given.get("with_graph", False)),
+        overwrite=overwrite,
+    )
+
+
+def write_wasm(folder: str, out: str, overwrite: bool, given: Options) -> str:
+    from gassip.deploy.native.export import to_wasm
+
+    return to_wasm(
+        folder,
+        out,
+        precision=given.get("precision", NATIVE[0]),  # type: ignore[arg-type]
+        with_graph=bool(given.get("with_graph", False)),
+        overwrite=overwrite,
+    )
+
+
+def write_html(folder: str, out: str, overwrite: bool, given: Options) -> str:
+    from gassip.deploy.native.page import to_html
+
+    precision = given.get("precision", NATIVE[0])
+    return to_html(folder, out, precision=precision, overwrite=overwrite)  # type: ignore[arg-type]
+
+
 FORMATS = {
     "runtime": Format(
         help="folder for gassip.runtime, which needs numpy and scipy alone",
         write=write_runtime,
         flags={
-            "precision": Flag(help="precision of the weights", choices=PRECISIONS),
+            "precision": Flag(help=WEIGHTS, choices=PRECISIONS),
             "without_inputs": Flag(help="leave out the features and labels"),
         },
     ),
@@ -71,4 +105,25 @@ FORMATS = {
         flags={"dynamic": Flag(help="take any graph as input; otherwise the run's is built in")},
     ),
     "executorch": Format(help="ExecuTorch file (.pte)", write=write_executorch, flags={}),
+    "c": Format(
+        help="one C99 file without libc",
+        write=write_c,
+        flags={
+            "precision": Flag(help=WEIGHTS, choices=NATIVE),
+            "with_graph": Flag(help=WITH_GRAPH),
+        },
+    ),
+    "wasm": Format(
+        help="one JavaScript module (.mjs) with WebAssembly, for browsers and node",
+        write=write_wasm,
+        flags={
+            "precision": Flag(help=WEIGHTS, choices=NATIVE),
+            "with_graph": Flag(help=WITH_GRAPH),
+        },
+    ),
+    "html": Format(
+        help="one page that runs the net, offline",
+        write=write_html,
+        flags={"precision": Flag(help=WEIGHTS, choices=NATIVE)},
+    ),
 }

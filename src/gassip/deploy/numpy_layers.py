@@ -2,7 +2,7 @@
 
     h_0 = X,   h_l = o_l(norm(ReLU(h_{l-1}))),   labels = argmax h_L
 
-    o_l: Z_K + P_2 of operations.py
+    o_l: Z_K + P_2 of operations.py, or its sum over hops
 
     A·(H W) = (A·H) W: the narrower of the two goes over the edges; sums are accumulated in place,
         bias first
@@ -90,14 +90,14 @@ def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
         more = ones + -(size + ones) % LANES
         bias = np.concatenate([layer.bias, np.arange(more) < ones]).astype(np.float32)
         weights, attention = (
-            tuple(_behind_norm(layer, own, rows) for own in layer.weights),
+            tuple(_behind_norm(layer, weight, rows) for weight in layer.weights),
             layer.attention,
         )
         if attention is None:
-            weights = tuple(np.pad(own, ((0, 0), (0, more))) for own in weights)
+            weights = tuple(np.pad(weight, ((0, 0), (0, more))) for weight in weights)
         else:
             heads = attention.shape[1]
-            own_weights = (np.pad(own, ((0, 0), (0, more))) for own in weights[1:])
+            own_weights = (np.pad(weight, ((0, 0), (0, more))) for weight in weights[1:])
             weights = (_by_head(weights[0], heads), *own_weights)
             attention = _by_head(attention.reshape(2, -1), heads).reshape(2, heads, -1)
         made = replace(
@@ -304,8 +304,8 @@ def interleaved(matrix: sp.csr_array) -> sp.csr_array:
     shape = (nodes, 2 * nodes)
     sent = sp.csr_array((matrix.data, 2 * matrix.indices, matrix.indptr), shape=shape)
     ends = np.arange(nodes + 1, dtype=np.int32)
-    own = sp.csr_array((np.ones(nodes, dtype=np.float32), 2 * ends[:-1] + 1, ends), shape=shape)
-    return canonical(sent + own)
+    loops = sp.csr_array((np.ones(nodes, dtype=np.float32), 2 * ends[:-1] + 1, ends), shape=shape)
+    return canonical(sent + loops)
 
 
 class Step(NamedTuple):
@@ -313,7 +313,7 @@ class Step(NamedTuple):
     the senders."""
 
     matrix: sp.csr_array | None
-    own: Array | slice
+    receivers: Array | slice
     interleaved: bool = False  # the matrix is that of `interleaved`
 
 
@@ -408,8 +408,8 @@ PLAIN = Sums()
 
 def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
     """o(h) of the step's receivers, [R, F]."""
-    matrix, own, both = step
-    mine = h if isinstance(own, slice) else h[own]
+    matrix, receivers, both = step
+    mine = h if isinstance(receivers, slice) else h[receivers]
     out = sums.room("out", mine.shape[0], layer.bias.size)
     out[:] = layer.bias
     if both:
@@ -417,6 +417,9 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
         sums.accumulate(out, matrix, products.reshape(-1, layer.bias.size))
         return out
     operation, weight = layer.operation, layer.weights[0]
+    if operation.matrices > 2:
+        out += over_hops(layer, h, step, sums)[receivers]
+        return out
     if operation.matrices == 2:
         sums.accumulate(out, mine, layer.weights[1])
     narrow_first = weight.shape[0] < weight.shape[1] and not sp.issparse(h)
@@ -425,14 +428,25 @@ def apply(layer: Layer, h: Table, step: Step, sums: Sums = PLAIN) -> Array:
     elif operation.attention:
         attend(out, layer, sums.product(h, weight), step, sums)
     elif operation.iterates and narrow_first:
-        sums.accumulate(out, passed_on(operation, h, matrix, sums)[own], weight)
+        sums.accumulate(out, passed_on(operation, h, matrix, sums)[receivers], weight)
     elif operation.iterates:
-        out += passed_on(operation, sums.product(h, weight), matrix, sums)[own]
+        out += passed_on(operation, sums.product(h, weight), matrix, sums)[receivers]
     elif narrow_first:
         sums.accumulate(out, sums.product(matrix, h), weight)
     else:
         sums.accumulate(out, matrix, sums.product(h, weight))
     return out
+
+
+def over_hops(layer: Layer, h: Table, step: Step, sums: Sums) -> Array:
+    """Z_K of Z_0 = P_1, Z_{k+1} = S Z_k + P_{k+2}."""
+    assert step.matrix is not None
+    z = sums.product(h, layer.weights[0], "hop0")
+    for k, weight in enumerate(layer.weights[1:], start=1):
+        nearer = sums.product(h, weight, f"hop{k % 2}")
+        sums.accumulate(nearer, step.matrix, z)
+        z = nearer
+    return z
 
 
 def passed_on(operation: Operation, products: Array, matrix: sp.csr_array, sums: Sums) -> Array:
@@ -467,16 +481,16 @@ def attend(out: Array, layer: Layer, products: Array, step: Step, sums: Sums) ->
     The last column of a head becomes ones, so that one product gives the sums and what they are
     divided by.
     """
-    matrix, own, _ = step
+    matrix, receivers, _ = step
     assert layer.attention is not None and matrix is not None
     heads, filled_width = layer.attention.shape[1:]
     for head in range(heads):
         part = np.ascontiguousarray(products[:, head * filled_width : (head + 1) * filled_width])
         sender, receiver = np.ascontiguousarray((part @ layer.attention[:, head].T).T)
         part[:, -1] = 1
-        summed = sums.product(growth(sender, receiver[own], matrix, sums), part, "head")
+        summed = sums.product(growth(sender, receiver[receivers], matrix, sums), part, "head")
         if not (SAFE[0] < summed[:, -1].min() and summed[:, -1].max() < SAFE[1]):
-            summed = sums.product(safe_growth(sender, receiver[own], matrix), part, "head")
+            summed = sums.product(safe_growth(sender, receiver[receivers], matrix), part, "head")
         width = layer.width // heads
         shares = summed[:, :width]
         np.divide(shares, summed[:, -1:], out=shares)

@@ -144,9 +144,9 @@ class Grouped:
         if OPERATIONS[op].attention:
             self.last_axis = build.axes(2)
             self.receivers = [build.constant(receivers) for receivers, _, _ in found]
-            self.values = [build.constant(logs(own)) for _, _, own in found]
+            self.values = [build.constant(logs(matrix)) for _, _, matrix in found]
         else:
-            self.values = [build.constant(own[:, None, :]) for _, _, own in found]
+            self.values = [build.constant(matrix[:, None, :]) for _, _, matrix in found]
         self.place = build.constant(
             np.argsort(np.concatenate([receivers for receivers, _, _ in found]))
         )
@@ -188,6 +188,9 @@ def _fixed_layer(build: Builder, layer: Layer, h: str, grouped: Grouped | None) 
     weights = [build.constant(weight) for weight in layer.weights]
     if grouped is None:
         out = build.add("MatMul", h, weights[0])
+    elif len(weights) > 2:
+        products = [build.add("MatMul", h, weight) for weight in weights]
+        out = _over_hops(build, products, grouped.total)
     elif layer.attention is not None:
         heads = _heads(build, layer, build.add("MatMul", h, weights[0]))
         out = _side_by_side(build, [grouped.attention(*head) for head in heads])
@@ -198,6 +201,14 @@ def _fixed_layer(build: Builder, layer: Layer, h: str, grouped: Grouped | None) 
     if layer.operation.matrices == 2:
         out = build.add("Add", out, build.add("MatMul", h, weights[1]))
     return build.add("Add", out, build.constant(layer.bias))
+
+
+def _over_hops(build: Builder, products: Sequence[str], total: Callable[[str], str]) -> str:
+    """Z_K of Z_0 = P_1, Z_{k+1} = S Z_k + P_{k+2}; `total` multiplies by S."""
+    z = products[0]
+    for nearer in products[1:]:
+        z = build.add("Add", total(z), nearer)
+    return z
 
 
 def _passed_on(build: Builder, operation: Operation, h: str, total: Callable[[str], str]) -> str:
@@ -276,6 +287,8 @@ def _dynamic_layer(build: Builder, layer: Layer, h: str, graph: Edges) -> str:
     elif operation.attention:
         heads = _heads(build, layer, products[0])
         out = _side_by_side(build, [_scattered_attention(build, graph, *head) for head in heads])
+    elif operation.matrices > 2:
+        out = _over_hops(build, products, _multiplier(build, graph, layer.op))
     else:
         out = _passed_on(build, operation, products[0], _multiplier(build, graph, layer.op))
     if operation.matrices == 2:
@@ -346,17 +359,19 @@ def _scattered_attention(
     """As in nn/propagate.py: the mask multiplies after the exponential, so that 0 removes."""
     ends = build.add("Add", graph.at(graph.sender, sender), graph.at(graph.receiver, receiver))
     logit = build.add("LeakyRelu", ends, alpha=NEGATIVE_SLOPE)  # [E, 1]
-    own = build.add("LeakyRelu", build.add("Add", sender, receiver), alpha=NEGATIVE_SLOPE)  # [N, 1]
+    self_logit = build.add(
+        "LeakyRelu", build.add("Add", sender, receiver), alpha=NEGATIVE_SLOPE
+    )  # [N, 1]
     weight = graph.column(graph.weight)
     there = build.add(
         "Where", build.add("Greater", weight, build.number(0)), logit, build.number(ABSENT)
     )
     index = graph.column(graph.receiver)
-    top = build.add("ScatterElements", own, index, there, axis=0, reduction="max")
+    top = build.add("ScatterElements", self_logit, index, there, axis=0, reduction="max")
     grown = build.add(
         "Mul", weight, build.add("Exp", build.add("Sub", there, graph.at(graph.receiver, top)))
     )
-    own_grown = build.add("Exp", build.add("Sub", own, top))
+    own_grown = build.add("Exp", build.add("Sub", self_logit, top))
     total = build.add("ScatterElements", own_grown, index, grown, axis=0, reduction="add")
     summed = graph.total(
         build.add("Mul", part, own_grown), build.add("Mul", graph.at(graph.sender, part), grown)

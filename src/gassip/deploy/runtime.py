@@ -7,7 +7,6 @@ arithmetic is in light.py.
 Shapes: N nodes, D features of x, d of them read, C classes.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,13 +42,17 @@ from gassip.graph.checks import (
     normalized,
     pattern,
 )
+from gassip.graph.preparation import Preparation
 from gassip.runs.format import (
     Precision,
     Tensors,
     check_file,
     label_weight,
     labels_csv,
+    only_for_own_graph,
+    read_ids,
     read_meta,
+    read_preparation,
     read_tensors,
     replace_file,
     soft_edges,
@@ -70,12 +73,15 @@ class Model:
     edges_total: int  # of that graph, before any were removed
     edges: sp.csr_array  # [N, N], the ones kept
     x: Table | None  # [N, d]
+    weighted: bool = True  # whether given weights of edges are used
     y: Array | None = None  # [N], -1 where unlabelled
     test_mask: Array | None = None  # [N]
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
     label_weight: float = 0.0  # how much the labels count beside the net on that graph (labels.py)
     labels: Array | None = None  # [N], of its training nodes, -1 elsewhere; None: not stored
+    only_own: str | None = None  # why the net is worse on other graphs; None: it is not
     soft: bool = False  # the kept edges weigh M_G besides what was given
+    preparation: Preparation | None = None  # how named columns become x; None: x was given
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
     def scores(
@@ -155,8 +161,8 @@ class Model:
     def _forward(self, h: Table, steps: Sequence[Step], scratch: Room = fresh) -> Array:
         for at, (layer, step) in enumerate(zip(self._filled, steps, strict=True)):
             h = np.maximum(h, 0, out=h) if at else h
-            own = Sums(lambda name, *shape, at=at: scratch(f"{at} {name}", *shape))
-            h = apply(layer, h, step, own)
+            sums = Sums(lambda name, *shape, at=at: scratch(f"{at} {name}", *shape))
+            h = apply(layer, h, step, sums)
         return h[:, : len(self.class_names)]
 
     @cached_property
@@ -186,6 +192,7 @@ class Model:
         kept edges."""
         table = self._table(x)
         edges = clean_edges(edge_index, edge_weight, table.shape[0], self.undirected)
+        edges = edges if self.weighted else pattern(edges)
         return (
             Inputs(table, self.edges, self.labels)
             if self._is_own(table, edges)
@@ -201,6 +208,7 @@ class Model:
         old, new = self.stored, self._table(x) if x.shape[0] else self.stored.x[:0]
         nodes = old.x.shape[0] + new.shape[0]
         more = clean_edges(edge_index, edge_weight, nodes, self.undirected)
+        more = more if self.weighted else pattern(more)
         ours = sp.csr_array(self.edges, copy=True)
         ours.resize((nodes, nodes))
         present = sp.csr_array(
@@ -291,11 +299,13 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         edges = _stored_edges(graph, meta["nodes"])
         weight = label_weight(meta)
         labels = _stored_labels(inputs, graph, meta) if weight else None
+        ids = read_ids(inputs, meta["nodes"])
+        preparation = read_preparation(folder, meta)
     except KeyError as error:
         raise GassipError(
             f"{folder}: the run is not complete: {error.args[0]} is missing"
         ) from error
-    except (GassipError, ValueError, IndexError) as error:
+    except (GassipError, ValueError, IndexError, TypeError, AttributeError, OverflowError) as error:
         raise GassipError(f"{folder}: the run does not fit itself: {error}") from error
     width = meta["features"] if index is None else index.size
     if layers[0].weights[0].shape[0] != width:
@@ -303,7 +313,6 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
             f"{folder}: the first layer reads {layers[0].weights[0].shape[0]} features, x has "
             f"{width}"
         )
-    ids = inputs.get("ids")
     return Model(
         layers=layers,
         class_names=tuple(meta["class_names"]),
@@ -311,14 +320,17 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         feature_index=index,
         undirected=bool(meta["source"].get("undirected")),
         normalize=bool(meta["source"].get("normalize")),
+        weighted=meta["source"].get("weighted") is not False,
         edges_total=meta["edges_total"],
         edges=edges,
         x=x,
         y=inputs.get("y"),
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
-        ids=None if ids is None else tuple(json.loads(ids.tobytes())),
+        ids=ids,
+        preparation=preparation,
         label_weight=weight,
         labels=labels,
+        only_own=only_for_own_graph(meta),
         soft=soft_edges(meta),
         reorder=reorder,
     )
@@ -362,6 +374,10 @@ def _stored_edges(graph: Tensors, nodes: int) -> sp.csr_array:
         sender, receiver = graph["edge_index"]
         if (receiver < 0).any() or (np.diff(receiver) < 0).any():
             raise GassipError("edge_index is not sorted by receiver")
+        if receiver.size and int(receiver[-1]) >= nodes:
+            raise GassipError(f"edge_index refers to node {receiver[-1]} of {nodes}")
+        if "train_mask" in graph and graph["train_mask"].shape != (nodes,):
+            raise GassipError(f"train_mask has not one entry for each of {nodes} nodes")
         indptr = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
     else:
         sender, indptr = graph["sender"], graph["indptr"]
@@ -417,7 +433,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         label(Path(args.folder), args.data, Path(args.out), args.precision, args.overwrite)
     except GassipError as error:
-        return fail(str(error))
+        return max(fail(line) for line in error.lines)
     except OSError as error:
         return fail(
             f"{error.filename}: {error.strerror}"
@@ -437,11 +453,8 @@ def label(
     check_file(out, overwrite)
     model = load(folder, precision=precision)
     inputs, ids = _to_label(model, data)
-    share = softmax(model.run(inputs))
-    best = share.argmax(1)
-    replace_file(
-        out, labels_csv(ids, [model.class_names[k] for k in best], share.max(1).tolist()).encode()
-    )
+    best, text = _labels(model, inputs, ids)
+    replace_file(out, text.encode())
     print(f"written to {out}: {best.size} nodes")
     if precision not in (None, "float32"):
         print(
@@ -451,14 +464,32 @@ def label(
         )
 
 
+def label_text(folder: Path, data: str | None) -> str:
+    """The CSV of `label`."""
+    model = load(folder)
+    return _labels(model, *_to_label(model, data))[1]
+
+
+def _labels(model: Model, inputs: Inputs, ids: Sequence[str]) -> tuple[Array, str]:
+    """The classes, and a CSV of ids, labels and probabilities."""
+    probs = softmax(model.run(inputs))
+    best = probs.argmax(1)
+    names = [model.class_names[k] for k in best]
+    return best, labels_csv(ids, names, probs.max(1).tolist())
+
+
 def _to_label(model: Model, data: str | None) -> tuple[Inputs, Sequence[str]]:
+    from gassip.commands.common import warn
     from gassip.graph.files import naming, read_inputs, row_numbers
 
     if data is None:
         return model.stored, model.ids or row_numbers(model.edges.shape[0])
-    parts = read_inputs(data)
+    parts = read_inputs(data, model.preparation)
     with naming(data):
-        return model.prepare(parts.x, parts.edge_index, parts.edge_weight), parts.node_ids()
+        inputs = model.prepare(parts.x, parts.edge_index, parts.edge_weight)
+    if model.only_own and inputs.labels is None:
+        warn(model.only_own)
+    return inputs, parts.node_ids()
 
 
 def cost(precision: str, rounded: Array, whole: Array, known: Model | None) -> str:
