@@ -1,0 +1,158 @@
+"""What a page tells of: a run's folder as arrays, read without torch.
+
+The folder holds the kept edges. The removed ones are known only from the graph itself; a page
+without it leaves out what needs them. Of a graph with more than MOST_NODES nodes a page says
+nothing of single nodes and edges. Test labels are read here for the final numbers alone.
+
+Shapes: N nodes, C classes, E directed edges of the graph as the run read it.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gassip.deploy.runtime import load
+from gassip.errors import GassipError
+from gassip.graph.checks import Array
+from gassip.graph.parts import SPLITS
+from gassip.operations import gcn_weights
+from gassip.runs.format import Tensors, read_file, read_ids, read_meta, read_tensors
+from gassip.train.leaderboard import FILE as LEADERBOARD
+from gassip.train.leaderboard import Standing, from_rows
+
+Row = dict[str, str]
+MOST_NODES = 1_000_000  # of a graph whose nodes a page still tells of
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Facts:
+    """A run; what it does not have is None or empty."""
+
+    folder: str  # as the user named it, for commands to copy
+    meta: dict[str, Any]
+    decisions: list[dict[str, Any]] = field(default_factory=list)
+    history: list[Row] = field(default_factory=list)
+    leaderboard: tuple[Standing, ...] = ()
+    edge_keep: Array | None = None  # [E] bool
+    edge_mask: Array | None = None  # [E] M_G
+    edges: Array | None = None  # [2, E]
+    weight_keep: list[Array] = field(default_factory=list)  # per layer, bool
+    probs: Array | None = None  # [N, C]
+    y: Array | None = None  # [N], -1 where unlabelled
+    masks: dict[str, Array] = field(default_factory=dict)  # [N] bool by split
+    ids: tuple[str, ...] | None = None
+
+    @property
+    def classes(self) -> list[str]:
+        return [str(name) for name in self.meta["class_names"]]
+
+    @property
+    def title(self) -> str:
+        how = self.meta.get("preset") or self.meta.get("method") or ""
+        return " · ".join(part for part in (str(self.meta["dataset"]), str(how)) if part)
+
+    @property
+    def metric(self) -> str:
+        return str(self.meta.get("metric", "accuracy"))
+
+    def score(self, split: str, metric: str | None = None) -> float | None:
+        """The final score on a split, where it is defined."""
+        value = (self.meta.get("scores") or {}).get(metric or self.metric, {}).get(split)
+        return float(value) if isinstance(value, (int, float)) else None
+
+    @property
+    def stored(self) -> int:
+        """Weights that the net stores."""
+        return int((self.meta.get("size") or {}).get("params", self.meta["weights_kept"]))
+
+    @property
+    def of_gcn(self) -> float:
+        """The same as a share of a GCN with 64 hidden units on this graph."""
+        return self.stored / gcn_weights(self.meta["features"], len(self.meta["class_names"]))
+
+    def rows(self, phase: str, *, stage: bool) -> list[Row]:
+        """Epochs (`stage` False) or trainings of the search, or epochs of retraining."""
+        own = [row for row in self.history if row.get("phase") == phase]
+        return [row for row in own if bool(row.get("stage")) == stage]
+
+
+def read_facts(folder: str | Path, edges: Array | None = None) -> Facts:
+    """A run's folder; `edges` [2, E] are those of its graph, if it could be loaded."""
+    path = Path(folder)
+    meta = read_meta(path)
+    if isinstance(meta["schema"], str):
+        raise GassipError(f"{folder} was written by `gassip export`; a report needs a run's folder")
+    graph = read_tensors(path, "graph.safetensors", meta)
+    large = int(meta["nodes"]) > MOST_NODES
+    inputs = {} if large else _optional(path, "inputs.safetensors", meta)
+    found = _optional(path, "found.safetensors", meta)
+    keep = graph.get("edge_keep")
+    return Facts(
+        folder=str(folder),
+        meta=meta,
+        decisions=_json(path, "decisions.json", meta),
+        history=_history(path, meta),
+        leaderboard=from_rows(_json(path, LEADERBOARD, meta), str(path / LEADERBOARD)),
+        edge_keep=keep,
+        edge_mask=graph.get("edge_mask"),
+        edges=edges if not large and fits(edges, graph) else None,
+        weight_keep=_masks(found),
+        probs=_probs(path, inputs),
+        y=inputs.get("y"),
+        masks={s: graph[f"{s}_mask"] for s in SPLITS if f"{s}_mask" in graph},
+        ids=read_ids(inputs, int(meta["nodes"])),
+    )
+
+
+def fits(edges: Array | None, graph: Mapping[str, Array]) -> bool:
+    """Whether the edges that were kept of these are the ones stored."""
+    keep = graph.get("edge_keep")
+    if edges is None or keep is None or edges.shape != (2, len(keep)):
+        return False
+    return bool(np.array_equal(edges[:, keep], graph["edge_index"]))
+
+
+def _masks(found: Tensors) -> list[Array]:
+    """weight_keep of each layer, in order."""
+    names = (f"weight_keep.{layer}" for layer in range(len(found)))
+    return [found[name] for name in names if name in found]
+
+
+def _optional(path: Path, name: str, meta: Mapping[str, Any]) -> Tensors:
+    return read_tensors(path, name, meta) if name in meta["files"] else {}
+
+
+def _json(path: Path, name: str, meta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A list of objects; none where the run has no such file."""
+    if name not in meta["files"]:
+        return []
+    try:
+        rows = json.loads(read_file(path, name, meta))
+    except (ValueError, RecursionError) as error:
+        raise GassipError(f"{path / name} is damaged: not JSON ({error})") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise GassipError(f"{path / name} is damaged: not a list of objects")
+    return rows
+
+
+def _history(path: Path, meta: Mapping[str, Any]) -> list[Row]:
+    if "history.csv" not in meta["files"]:
+        return []
+    text = read_file(path, "history.csv", meta).decode(errors="replace")
+    rows = csv.DictReader(io.StringIO(text))
+    return [{str(k): v for k, v in row.items() if isinstance(v, str) and v} for row in rows]
+
+
+def _probs(path: Path, inputs: Tensors) -> Array | None:
+    """What the net says of every node of its graph; None where the run holds no inputs, or no net
+    that the runtime knows."""
+    if not inputs:
+        return None
+    model = load(path)
+    return model.predict_proba() if model.x is not None else None

@@ -1,0 +1,180 @@
+"""What the search did: the leaderboard, accuracy against size, decisions, curves."""
+
+from collections.abc import Callable, Iterator, Sequence
+from xml.etree.ElementTree import Element
+
+from gassip.draw.chart import Panel, Place, Series, panel
+from gassip.draw.scale import per_cent as axis_per_cent
+from gassip.draw.scale import short
+from gassip.report.facts import Facts, Row
+from gassip.report.html import figure, grid, section, table, tag
+from gassip.report.words import count, number, per_cent, shown
+from gassip.runs.history import curve, kept_panel, loss_panel, score_panel
+from gassip.train.leaderboard import Standing, kind_of, ranked
+
+HEIGHT, WIDTH = 230.0, 340.0
+
+
+def drawn(own: Panel, width: float = WIDTH, height: float = HEIGHT) -> Element:
+    place = Place(width=width, height=height)
+    return figure([panel(own, place)], width, height, f"{own.title} {own.unit}".strip())
+
+
+def standings(run: Facts) -> list[Standing]:
+    """The nets that were trained, best first: the stored leaderboard, else what the history says of
+    the nets that stages trained."""
+    if run.leaderboard:
+        return ranked(run.leaderboard)
+    rows = run.rows("search", stage=True)
+    board = [
+        Standing(
+            name=row["stage"],
+            kind=kind_of(row["stage"]),
+            architecture=row.get("architecture", ""),
+            val_score=number(row, "val_score"),
+            seconds=number(row, "seconds"),
+        )
+        for row in rows
+    ]
+    return ranked(board)
+
+
+COLUMNS: tuple[tuple[str, Callable[[Standing], str]], ...] = (
+    ("net", lambda own: own.architecture or "–"),
+    ("training", lambda own: own.name),
+    ("validation", lambda own: per_cent(own.val_score, 2)),
+    ("weights", lambda own: _known(own.weights, ",.0f")),
+    ("edges", lambda own: _known(own.edges, ",.0f")),
+    ("multiply-adds", lambda own: _known(own.macs, ",.0f")),
+    ("ms", lambda own: _known(own.ms, ".2f")),
+    ("seconds", lambda own: _known(own.seconds, ".1f")),
+)
+
+
+def leaderboard(run: Facts) -> Iterator[Element]:
+    """Every net that was trained; columns of which nothing is known are left out."""
+    board = standings(run)
+    if len(board) < 2:
+        return
+    cells = [[form(own) for _, form in COLUMNS] for own in board]
+    used = [k for k in range(len(COLUMNS)) if any(row[k] != "–" for row in cells)]
+    rows = [[row[k] for k in used] for row in cells]
+    taken = [at for at, own in enumerate(board) if own.taken]
+    made = table(
+        [COLUMNS[k][0] for k in used],
+        rows,
+        name="Leaderboard",
+        numbers=[at for at, k in enumerate(used) if k > 1],
+        sortable=True,
+        marked=taken,
+    )
+    why = [f" The one taken is set off: {board[k].reason}." for k in taken if board[k].reason]
+    about = "Nets that were trained, by their score on validation nodes. A heading sorts."
+    yield section("leaderboard", "Leaderboard", made, about=about + "".join(why))
+
+
+def _known(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+def fronts(run: Facts) -> Iterator[Element]:
+    """Validation score against weights and edges of the nets that were trained, with this run."""
+    mine, board = run.score("val"), [own for own in standings(run) if own.kind != "final"]
+    panels = []
+    for title, here, of in (
+        ("weights", run.stored, lambda own: own.weights),
+        ("edges", run.meta["edges_kept"], lambda own: own.edges),
+    ):
+        points = [(of(own), own.val_score, own) for own in board]
+        known = [(float(x), y, own) for x, y, own in points if x and y is not None]
+        if mine is not None and here > 0 and len({x for x, _, _ in known}) > 1:
+            panels.append(_front(known, title, (float(here), mine)))
+    if panels:
+        about = (
+            "Each point is a net that the search trained. Wide teachers are not handed over: the "
+            "run’s net is the small one that learned from them."
+        )
+        yield section("front", "Accuracy against size", grid(*panels), about=about)
+
+
+def _front(
+    points: list[tuple[float, float, Standing]], title: str, here: tuple[float, float]
+) -> Element:
+    tips = [f"{own.architecture}, {own.name}: {count(x)} {title}, {per_cent(y, 2)}"
+            for x, y, own in points]  # fmt: skip
+    tip = f"this run: {count(here[0])} {title}, {per_cent(here[1], 2)}"
+    series = [
+        Series(name="trained", x=[p[0] for p in points], y=[p[1] for p in points], colour=6,
+               line=False, size=3.0, tips=tips),
+        Series(name="this run", x=[here[0]], y=[here[1]], colour=2, line=False, size=5.0,
+               names=["this run"], tips=[tip]),
+    ]  # fmt: skip
+    return drawn(
+        Panel(title=f"Validation score against {title}", unit="per cent", below=title,
+              series=series, log=True, form_x=short, form_y=axis_per_cent)
+    )  # fmt: skip
+
+
+def decisions(run: Facts) -> Iterator[Element]:
+    """What was tried, the statistic and the threshold; what compared nothing is one line."""
+    if not run.decisions:
+        return
+    blocks = [_decision(own) for own in run.decisions]
+    about = (
+        "Every choice is made on validation nodes. What comes first stays unless another passes "
+        "the threshold."
+    )
+    yield section("decisions", "Decisions", *blocks, about=about)
+
+
+def _decision(own: dict[str, object]) -> Element:
+    tried = own.get("tried")
+    head = tag("span", tag("b", str(own.get("stage", ""))), ": ", str(own.get("taken", "")))
+    if not isinstance(tried, list) or not tried:
+        return tag("p", head, class_="decision")
+    names = [str(row.get("name", "")) for row in tried]
+    rows = [[str(row.get("name", "")), _value(row.get("score"), 4), _value(row.get("statistic"), 2)]
+            for row in tried]  # fmt: skip
+    taken = [k for k, name in enumerate(names) if name == own.get("taken")]
+    stage = str(own.get("stage", ""))
+    made = table(["tried", "score", "statistic"], rows, name=f"Tried: {stage}", numbers=(1, 2),
+                 marked=taken)  # fmt: skip
+    threshold = own.get("threshold")
+    bound = "" if threshold is None else f", threshold {shown(threshold)}"
+    about = f"Statistic: {own.get('statistic', '')}{bound}."
+    count_ = tag("span", f" ({len(tried)} tried)", class_="quiet")
+    return tag("details", tag("summary", head, count_), tag("p", about, class_="about"), made)
+
+
+def _value(value: object, digits: int) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:.{digits}f}".replace("-", "−")
+    return "–" if value is None else str(value)
+
+
+def curves(run: Facts) -> Iterator[Element]:
+    """α per layer, losses, scores, what would be kept."""
+    epochs, again = run.rows("search", stage=False), run.rows("retrain", stage=False)
+    best = run.meta.get("best_epoch")
+    marks = [(float(best), f"best: {best}")] if again and best else []
+    panels = [
+        *alpha_panels(epochs),
+        loss_panel("Search: loss", epochs),
+        score_panel("Search: validation score", epochs),
+        kept_panel(epochs),
+        loss_panel("Retraining: loss", again, marks),
+        score_panel("Retraining: validation score", again, marks),
+    ]
+    if known := [drawn(own) for own in panels if own.series]:
+        yield section("curves", "Over the epochs", grid(*known))
+
+
+def alpha_panels(epochs: Sequence[Row]) -> Iterator[Panel]:
+    """softmax α of each operation, one panel per layer."""
+    columns = list(dict.fromkeys(name for row in epochs for name in row))
+    named = [name.split("_", 2) for name in columns if name.startswith("alpha_")]
+    for layer in dict.fromkeys(own[1] for own in named if len(own) == 3 and own[1].isdecimal()):
+        ops = [own[2] for own in named if own[1] == layer]
+        series = [curve(epochs, f"alpha_{layer}_{op}", op, k) for k, op in enumerate(ops, 1)]
+        yield Panel(title=f"α of layer {layer}", unit="per cent of each operation", below="epoch",
+                    series=[own for own in series if own.x], form_y=axis_per_cent)  # fmt: skip
