@@ -2,7 +2,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gassip.best.calibration import SHRINK, bias_corrected, fit_temperature, log_likelihood, temper
+from gassip.best.calibration import bias_corrected, fit_temperature, log_likelihood, temper
+from gassip.best.rules import BIAS_SHRINK
 
 
 def shares(nodes: int, classes: int, seed: int) -> torch.Tensor:
@@ -31,7 +32,7 @@ def test_levels_by_hand() -> None:
     low, high = 0.0, 1.0
     for _ in range(60):
         b = (low + high) / 2
-        slope = 2 * (1 / (1 + 2.718281828459045 ** (-2 * b)) - 0.75) + 4 * SHRINK * b
+        slope = 2 * (1 / (1 + 2.718281828459045 ** (-2 * b)) - 0.75) + 4 * BIAS_SHRINK * b
         low, high = (b, high) if slope < 0 else (low, b)
     expected = 1 / (1 + 2.718281828459045 ** (-2 * low))
     torch.testing.assert_close(

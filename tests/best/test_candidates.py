@@ -1,11 +1,11 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 import torch
 
 from gassip.best.candidates import Candidates, label_folds, smoothing, train_candidates
-from gassip.best.trials import Trial, Trials
-from gassip.graph.graph import Graph
+from gassip.best.trials import Request, Trial, Trials
 from gassip.nn.net import Architecture
 from gassip.settings.training import Recipe
 from tests.best.stages import QUICK, SHAPES, judged, taught, trials_on
@@ -30,16 +30,15 @@ def test_where_labels_are_few_none_is_hidden() -> None:
 
 
 def test_candidates_do_not_see_what_is_hidden_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    own, seen, train = trials_on(), [], Trials.train
+    own, train = trials_on(), Trials.train_all
+    seen: list[torch.Tensor] = []
 
-    def spy(
-        self: Trials, stage: str, architecture: Architecture, recipe: Recipe, graph: Graph
-    ) -> Trial:
+    def spy(self: Trials, stage: str, requests: Sequence[Request]) -> list[Trial]:
         if stage == "candidate":
-            seen.append(graph.train_mask)
-        return train(self, stage, architecture, recipe, graph)
+            seen.extend(request.graph.train_mask for request in requests)
+        return train(self, stage, requests)
 
-    monkeypatch.setattr(Trials, "train", spy)
+    monkeypatch.setattr(Trials, "train_all", spy)
     taught(own, QUICK)
     folds = label_folds(own.graph, 2, seed=0)
     assert all(

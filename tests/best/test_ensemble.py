@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,9 +8,7 @@ from torch import Tensor
 from gassip.best.calibration import bias_corrected, fit_temperature, temper
 from gassip.best.candidates import Candidates, label_folds
 from gassip.best.ensemble import combined, ensemble_weights, fewest, out_of_fold
-from gassip.best.trials import Trial, Trials
-from gassip.graph.graph import Graph
-from gassip.nn.net import Architecture
+from gassip.best.trials import Request, Trial, Trials
 from gassip.settings.training import Recipe
 from gassip.train.plan import Row
 from tests.best.stages import QUICK, SHAPES, garbled, judged, taught, trials_on
@@ -117,20 +116,21 @@ def test_those_who_teach_beside_the_candidates_are_asked_by_the_settings(
 def test_the_best_candidates_are_trained_anew_wider_on_all_labels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own, trained, train = trials_on(), [], Trials.train
+    own, train = trials_on(), Trials.train_all
+    trained: list[tuple[str, Request, Trial]] = []
 
-    def spy(
-        self: Trials, stage: str, architecture: Architecture, recipe: Recipe, graph: Graph
-    ) -> Trial:
-        trained.append((stage, graph, train(self, stage, architecture, recipe, graph)))
-        return trained[-1][2]
+    def spy(self: Trials, stage: str, requests: Sequence[Request]) -> list[Trial]:
+        nets = train(self, stage, requests)
+        trained.extend((stage, *pair) for pair in zip(requests, nets, strict=True))
+        return nets
 
-    monkeypatch.setattr(Trials, "train", spy)
+    monkeypatch.setattr(Trials, "train_all", spy)
     found = taught(own, QUICK.changed(teachers=1, teacher_hidden=24)).value
     candidates = [net for stage, _, net in trained if stage == "candidate"]
-    (graph, teacher), *more = [(graph, net) for stage, graph, net in trained if stage == "teacher"]
+    (asked, teacher), *more = [(asked, net) for stage, asked, net in trained if stage == "teacher"]
     best = max(candidates, key=lambda net: net.value).architecture
-    assert not more and torch.equal(graph.train_mask, own.graph.train_mask)  # no label is hidden
+    assert not more  # and no label is hidden
+    assert torch.equal(asked.graph.train_mask, own.graph.train_mask)
     assert teacher.architecture == replace(best, hidden=(24,)) and found.trials == [teacher]
     probs = combined({"candidates": teacher.probs}, torch.ones(1), own.graph)
     unlabelled = ~own.graph.train_mask

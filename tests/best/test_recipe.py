@@ -1,11 +1,11 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from gassip.best.recipe import capped_dropout, choose_recipe, first_recipe, named, student_recipe
-from gassip.best.trials import Trial
+from gassip.best.trials import Request, Trial
 from gassip.errors import GassipError
-from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
 from gassip.settings import Settings, preset
 from gassip.settings.best import RECIPES
@@ -27,18 +27,14 @@ def test_a_recipe_that_is_known_to_be_good_is_harder_to_beat(
         settings, own = QUICK.changed(recipes=names), trials_on()
 
         def train(
-            stage: str,
-            architecture: Architecture,
-            recipe: Recipe,
-            graph: Graph,
-            names: object = names,
-        ) -> Trial:
-            assert isinstance(names, tuple) and recipe.epochs == 2
-            order = "first" if stage == f"recipe {names[0]}" else "second"
-            return replace(judged(right[order]), recipe=recipe)
+            stage: str, requests: Sequence[Request], names: tuple[str, ...] = names
+        ) -> list[Trial]:
+            assert [request.what for request in requests] == list(names)
+            assert all(request.recipe.epochs == 2 for request in requests)
+            return [replace(judged(right[order])) for order in ("first", "second")]
 
         with monkeypatch.context() as patch:
-            patch.setattr(own, "train", train)
+            patch.setattr(own, "train_all", train)
             found = choose_recipe(own, own.graph, SHAPES[0], settings)
         assert found.value == (taken, named(taken, first_recipe(settings)))
         assert found.decision.taken == taken and found.decision.threshold == sigmas

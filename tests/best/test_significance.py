@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from gassip.best.rules import JACKKNIFE_GROUPS
 from gassip.best.significance import (
-    GROUPS,
     Validation,
     gain,
     jackknife,
@@ -32,9 +32,9 @@ def test_mcnemar_by_hand() -> None:
 def test_groups_deal_out_every_class_in_turn() -> None:
     y = torch.arange(90) % 3
     groups = stratified_groups(y)
-    assert set(groups.tolist()) == set(range(GROUPS))
+    assert set(groups.tolist()) == set(range(int(JACKKNIFE_GROUPS)))
     for label in range(3):
-        counts = torch.bincount(groups[y == label], minlength=GROUPS)
+        counts = torch.bincount(groups[y == label], minlength=int(JACKKNIFE_GROUPS))
         assert int(counts.max() - counts.min()) <= 1
 
 

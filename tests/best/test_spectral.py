@@ -6,7 +6,8 @@ import torch
 from torch.nn import functional as F
 
 from gassip.best.calibration import log_likelihood
-from gassip.best.spectral import DECAYS, best_fit, fit, leading, normalised, spectral_probs
+from gassip.best.rules import SPECTRAL_DECAYS
+from gassip.best.spectral import best_fit, fit, leading, normalised, spectral_probs
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import unit_rows
 from tests.conftest import random_graph
@@ -60,7 +61,9 @@ def test_no_decay_before_the_one_taken_is_likelier() -> None:
     y = graph.y[val]
     taken = float(log_likelihood(best_fit(directions, graph)[val], y).mean())
     weight = directions.new_zeros((directions.shape[1] + 1, graph.num_classes))
-    weight = fit(directions[graph.train_mask], graph.y[graph.train_mask], weight, DECAYS[0])
+    weight = fit(
+        directions[graph.train_mask], graph.y[graph.train_mask], weight, SPECTRAL_DECAYS[0]
+    )
     share = torch.softmax(directions @ weight[:-1] + weight[-1], 1).float()
     assert taken >= float(log_likelihood(share[val], y).mean()) - 1e-6
 

@@ -4,8 +4,18 @@ import pytest
 import torch
 
 from gassip.best.significance import Validation
-from gassip.best.trials import Regression, Trial, beats, seed_of, winner
+from gassip.best.trials import (
+    Regression,
+    Request,
+    Trained,
+    Trial,
+    Trials,
+    beats,
+    seed_of,
+    winner,
+)
 from gassip.metrics import Metric
+from gassip.settings.training import Recipe
 from gassip.train.plan import Row
 from tests.best.stages import SHAPES, judged, trials_on
 from tests.conftest import random_graph
@@ -97,3 +107,56 @@ def test_where_the_metric_is_undefined_the_likelihood_stands_for_it() -> None:
     graph.val_mask[graph.y == 0] = False
     found = Regression.on(graph, "roc-auc")
     assert found.value == float(found.likelihood.mean())
+
+
+def asked(own: Trials, count: int) -> list[Request]:
+    recipe = Recipe(epochs=3, dropout=0.5, consistency=1.0)
+    shapes = (SHAPES * count)[:count]
+    return [Request(architecture=one, recipe=recipe, graph=own.graph) for one in shapes]
+
+
+def test_nets_have_equal_bits_whatever_the_number_of_processes() -> None:
+    told: dict[int, list[Row]] = {1: [], 2: [], 3: []}
+    found = {}
+    for jobs, rows in told.items():
+        own = trials_on(rows=rows)
+        own.jobs = jobs
+        found[jobs] = own.train_all("candidate", asked(own, 4))
+    for jobs in (2, 3):
+        for one, other in zip(found[1], found[jobs], strict=True):
+            states = one.net.state_dict(), other.net.state_dict()
+            assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+            assert torch.equal(one.probs, other.probs) and one.value == other.value
+        apart = [[row | {"seconds": 0.0} for row in told[k]] for k in (1, jobs)]
+        assert apart[0] == apart[1]  # told of in the order in which they were asked for
+
+
+def test_what_is_remembered_is_not_trained_again() -> None:
+    """As after a kill in the middle of a stage: the second of three nets had been trained."""
+    kept: dict[str, Trained] = {}
+
+    class Kept:
+        def recall(self, name: str) -> Trained | None:
+            return kept.get(name)
+
+        def remember(self, name: str, trained: Trained) -> None:
+            kept[name] = trained
+
+    whole, broken = trials_on(), trials_on()
+    unbroken = whole.train_all("student", asked(whole, 3))
+    broken.memory, broken.jobs = Kept(), 2
+    kept["student 1"] = (unbroken[1].net.state_dict(), 7.0, 3)
+    resumed = broken.train_all("student", asked(broken, 3))
+    assert set(kept) == {"student 0", "student 1", "student 2"} and kept["student 1"][1] == 7.0
+    for one, other in zip(unbroken, resumed, strict=True):
+        assert torch.equal(one.probs, other.probs)
+
+
+def test_a_name_within_a_stage_is_part_of_the_stage() -> None:
+    rows: list[Row] = []
+    own = trials_on(rows=rows)
+    one, two = asked(own, 2)
+    trained = own.train_all("recipe", [replace(one, what="strong"), replace(two, what="norm")])
+    assert [row["stage"] for row in rows] == ["recipe strong", "recipe norm"]
+    alone = trials_on().train("recipe strong", one.architecture, one.recipe, own.graph)
+    assert torch.equal(alone.probs, trained[0].probs)

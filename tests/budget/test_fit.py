@@ -122,6 +122,9 @@ def test_macs_by_hand(path: Graph) -> None:
     alone = {op: count_macs(net_for(path, Architecture(ops=(op,), hidden=())), path) for op in OPS}
     for op, steps in {"APPNP10": 10, "APPNP5": 5, "Hops4": 4, "Hops2": 2}.items():
         assert alone.pop(op) == 32 + steps * (4 + 8) * 2
+    # TAG of K hops: K + 1 matrices, then K steps over 4 edges
+    for op, steps in {"TAG4": 4, "TAG3": 3, "TAG2": 2}.items():
+        assert alone.pop(op) == (steps + 1) * 32 + steps * 4 * 2
     assert alone == {"GCNConv": 48, "GATConv": 112, "ArmaConv": 72, "SAGEConv": 72, "Linear": 32}
 
 

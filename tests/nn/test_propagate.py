@@ -276,13 +276,13 @@ def test_many_steps_are_the_same_where_edges_have_gradients(
     make_graph: Callable[..., Graph], op: str
 ) -> None:
     graph = make_graph(2, weighted=True)
-    (product,), _ = random_inputs(graph, op)
+    products, _ = random_inputs(graph, op)
     weight = graph.weight.double()
     plain, learned = (
         MaskedGraph(graph.adjacency, own) for own in (weight, weight.clone().requires_grad_())
     )
-    scores = [apply(op, own, [product]) for own in (plain, learned)]
+    scores = [apply(op, own, products) for own in (plain, learned)]
     torch.testing.assert_close(scores[0], scores[1])
-    grads = [torch.autograd.grad(own.square().sum(), product)[0] for own in scores]
+    grads = [torch.autograd.grad(own.square().sum(), products) for own in scores]
     torch.testing.assert_close(grads[0], grads[1])
-    assert torch.autograd.gradcheck(lambda p: apply(op, plain, [p]), (product,))
+    assert torch.autograd.gradcheck(lambda *p: apply(op, plain, list(p)), products)

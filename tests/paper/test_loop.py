@@ -15,7 +15,7 @@ from gassip.nn.net import Architecture, Layer, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import ALL_OPS, MORE_OPS
 from gassip.paper import curriculum, loop
-from gassip.paper.induce import induce
+from gassip.paper.induce import induce, with_dropout
 from gassip.paper.loop import difficulty_weights, step_alpha, step_structure, step_weights
 from gassip.paper.state import State
 from gassip.paper.supernet import Supernet, top_paths
@@ -101,7 +101,7 @@ class Recorder:
     def recall(self, name: str) -> None:
         return None
 
-    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None:
+    def remember(self, name: str, trained: tuple[dict[str, Tensor], float, int]) -> None:
         pass
 
 
@@ -792,6 +792,29 @@ def test_the_best_of_the_most_probable_architectures_is_induced(graph: Graph) ->
         values.append((sum(retrain(graph, short, seed=s).accuracy["val"] for s in range(3)), plan))
     best = max(values, key=lambda row: row[0])[1]
     assert same(found, best)
+
+
+def test_the_dropout_of_the_retraining_is_chosen_on_validation(graph: Graph) -> None:
+    dropouts = (0.98, 0.0)
+    settings = QUICK.changed(
+        retrain_dropout=0.98, retrain_dropouts=(0.0, 0.98), induce_epochs=8, induced_from=1
+    )
+    alone = search(graph, settings.changed(retrain_dropouts=()), seed=2)
+    assert "induced" not in [own.stage for own in alone.decisions]
+    short = replace(alone, recipe=replace(alone.recipe, epochs=8))
+    values = [
+        sum(retrain(graph, with_dropout(short, p), seed=s).accuracy["val"] for s in range(3)) / 3
+        for p in dropouts
+    ]
+    found = search(graph, settings, seed=2)
+    decision = found.decisions[-1]
+    assert decision.stage == "induced" and values[0] != values[1]
+    # a dropout that is named twice is tried once
+    assert [row["score"] for row in decision.tried] == pytest.approx(values)
+    best = dropouts[values.index(max(values))]
+    assert found.recipe == replace(alone.recipe, dropout=best)  # whole epochs again
+    assert decision.taken == f"{found.architecture}, dropout {best:g}"
+    assert same(alone, found)
 
 
 def test_an_undefined_metric_does_not_stop_the_choice_of_an_architecture(graph: Graph) -> None:

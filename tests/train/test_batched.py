@@ -18,19 +18,11 @@ from gassip.nn.net import Architecture, Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
 from gassip.settings import Settings
-from gassip.train.batched import (
-    Adam,
-    Copies,
-    Entries,
-    Sparse,
-    SparseFirst,
-    _DroppedRelu,
-    batchable,
-    copies_at_once,
-    repeated,
-    retrain_many,
-    solve_many,
-)
+from gassip.train.batched import batchable, copies_at_once, retrain_many, solve_many
+from gassip.train.batched.copies import Copies
+from gassip.train.batched.entries import Entries, Sparse
+from gassip.train.batched.first_layer import Adam, SparseFirst
+from gassip.train.batched.hops import DroppedRelu, repeated
 from gassip.train.plan import Plan, Solution
 from gassip.train.trainer import retrain, solve
 from tests.conftest import random_graph
@@ -180,7 +172,7 @@ def test_many_copies_are_trained_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     graph = random_graph(3)
     build = builder(graph, "GCNConv", "GCNConv")
     whole = solve_many(graph, build, seeds=range(5), **OPTIONS)  # type: ignore[arg-type]
-    monkeypatch.setattr("gassip.train.batched.AT_ONCE", 2 * 8 * graph.num_nodes)
+    monkeypatch.setattr("gassip.train.batched.many.AT_ONCE", 2 * 8 * graph.num_nodes)
     assert copies_at_once(build(), graph) == 2
     parts = solve_many(graph, build, seeds=range(5), **OPTIONS)  # type: ignore[arg-type]
     assert [own.best_epoch for own in parts] == [own.best_epoch for own in whole]
@@ -308,7 +300,7 @@ def test_adam_is_that_of_torch() -> None:
 def test_relu_and_dropout_in_one() -> None:
     h = torch.tensor([-1.0, 2.0, 3.0, -4.0], requires_grad=True)
     bits = torch.tensor([127, 127, -128, -128], dtype=torch.int8)  # kept, kept, dropped, dropped
-    out = _DroppedRelu.apply(h, bits, 0.75)
+    out = DroppedRelu.apply(h, bits, 0.75)
     assert out.tolist() == [0.0, 8.0, 0.0, 0.0]
     out.sum().backward()
     assert h.grad is not None and h.grad.tolist() == [0.0, 4.0, 0.0, 0.0]

@@ -211,7 +211,9 @@ def test_the_contest_decides(cliques: Graph) -> None:
     heard = search(
         cliques,
         preset(
-            "best", cliques, few | {"ops": ("Linear",), "default_candidates": ("Linear+Linear",)}
+            "best",
+            cliques,
+            few | {"ops": ("Linear",), "default_candidates": ("Linear+Linear",), "for": "own"},
         ),
     )
     assert heard.recipe.label_weight > 0 and heard.teacher is not None
@@ -292,12 +294,48 @@ def test_labels_that_do_not_help_are_tried_and_left(
         "size_steps": (),
     }
     settings = preset(
-        "best", own, few | {"ops": ("Linear",), "default_candidates": ("Linear+Linear",)}
+        "best",
+        own,
+        few | {"ops": ("Linear",), "default_candidates": ("Linear+Linear",), "for": "own"},
     )
     monkeypatch.setattr("gassip.best.label_propagation.label_weight", lambda *given: (1.0, 4.0))
     found = search(own, settings)
     assert [row.get("stage") for row in found.history][-1] == "student with labels"
     assert found.recipe.label_weight == 0
+
+
+def test_for_any_graph_the_net_is_trained_alone(cliques: Graph) -> None:
+    """The same net as without label propagation, to the bit; labels count on its own graph."""
+    few = {"epochs": 2, "retrain_epochs": 3, "trial_epochs": 2, "prune_epochs": 3, "size_steps": ()}
+    nets = {"ops": ("Linear",), "default_candidates": ("Linear+Linear",)}
+    made = preset("best", cliques, few | nets)
+    beside = search(cliques, made)
+    alone = search(cliques, made.changed(label_propagation=False))
+    assert beside.recipe.label_weight > 0 and not beside.recipe.labels_in_training
+    assert beside.decisions[-1].taken.startswith("added after training, weight")
+    assert len(beside.history) == len(alone.history) <= num_rows(made)
+    one, other = retrain(cliques, beside), retrain(cliques, alone)
+    for name, value in one.model.state_dict().items():
+        torch.testing.assert_close(value, other.model.state_dict()[name], rtol=0, atol=0)
+    assert one.accuracy["test"] > 0.9 > other.accuracy["test"]
+    weight = beside.recipe.label_weight
+    said = label_logits(known_labels(cliques), 3, MaskedGraph.of(cliques))
+    torch.testing.assert_close(
+        predict(one.model, cliques), predict(other.model, cliques) + weight * said
+    )
+    assert one.model.label_logits is None
+
+
+def test_the_weight_alone_is_the_best_one() -> None:
+    torch.manual_seed(0)
+    own, said = torch.randn(4000, 3), torch.randn(4000, 3)
+    y = torch.distributions.Categorical(logits=own + 2 * said).sample()
+    a, w = fit_weights(3 * own, said, y, scaled=False)
+
+    def loss(w: float) -> float:
+        return float(F.cross_entropy((3 * own + w * said).double(), y))
+
+    assert a == 1 and loss(w) <= min(loss(w - 0.05), loss(w + 0.05))
 
 
 def test_a_classifier_hears_labels_of_its_own_graph_and_of_no_other(cliques: Graph) -> None:
@@ -410,7 +448,10 @@ def test_without_its_labels_a_folder_has_the_nets_own_scores(
 
 
 def test_the_command_hears_labels_of_the_runs_graph_and_of_no_other(
-    graph: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    graph: Graph,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     masks = {f"{split}_mask": graph.mask(split).numpy() for split in ("train", "val", "test")}
@@ -444,8 +485,12 @@ def test_the_command_hears_labels_of_the_runs_graph_and_of_no_other(
     assert labels[0] == labels[1]
     arrays["x"][0, 0] += 1  # another graph, though a little
     np.savez("other.npz", **arrays)  # type: ignore[arg-type]
+    capsys.readouterr()
     assert main(["predict", "run", "--out", "d.csv", "--data", "other.npz"]) == 0
     assert Path("d.csv").read_text() != texts[0]
+    assert runtime.main(["run", "--out", "e.csv", "--data", "other.npz"]) == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "label propagation" in line]
+    assert len(said) == 2 and said[0] == said[1] and "weight 2.00" in said[0]
 
 
 @pytest.mark.parametrize("bad", [-1.0, True, "much", None])

@@ -15,8 +15,9 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.best.rules import BIAS_SHRINK
+
 LEAST = 1e-9  # a probability under its logarithm
-SHRINK = 0.1  # of b: a few hundred nodes tell little about rare classes
 MOST_STEPS = 100
 
 
@@ -53,7 +54,7 @@ def bias_corrected(probs: Tensor, nodes: Tensor, y: Tensor) -> Tensor:
     def loss() -> Tensor:
         optimizer.zero_grad()
         logits = power * log_probs[nodes] + bias
-        value = F.cross_entropy(logits, y) + SHRINK * bias.square().sum()
+        value = F.cross_entropy(logits, y) + BIAS_SHRINK * bias.square().sum()
         value.backward()
         return value
 

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from gassip.best.recipe import capped_dropout
 from gassip.best.rules import CROSS_FIT_FROM, RANKED_PATHS
-from gassip.best.trials import Trial, Trials
+from gassip.best.trials import Request, Trial, Trials
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
 from gassip.nn.kernels import transform
@@ -97,13 +97,15 @@ def train_candidates(
     trials: Trials, graph: Graph, architectures: Sequence[Architecture], recipe: Recipe
 ) -> Candidates:
     folds = label_folds(graph, len(architectures), trials.seed)
-    trained = []
-    for architecture, fold in zip(architectures, folds, strict=True):
-        seen = replace(graph, train_mask=graph.train_mask & ~fold)
-        trained.append(
-            trials.train("candidate", architecture, capped_dropout(recipe, architecture), seen)
+    requests = [
+        Request(
+            architecture=architecture,
+            recipe=capped_dropout(recipe, architecture),
+            graph=replace(graph, train_mask=graph.train_mask & ~fold),
         )
-    return Candidates(trained, folds)
+        for architecture, fold in zip(architectures, folds, strict=True)
+    ]
+    return Candidates(trials.train_all("candidate", requests), folds)
 
 
 def label_folds(graph: Graph, count: int, seed: int) -> list[Tensor]:

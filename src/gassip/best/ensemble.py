@@ -24,7 +24,7 @@ from gassip.best.decisions import LIKELIHOOD, Decided
 from gassip.best.edge_cleaning import Cleaned
 from gassip.best.rules import ENSEMBLE_STEPS, LIKELIHOOD_SIGMAS
 from gassip.best.significance import likelier, likelihood_gain
-from gassip.best.trials import Trial, Trials
+from gassip.best.trials import Request, Trial, Trials
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import joined
 from gassip.nn.net import Architecture
@@ -76,11 +76,12 @@ def widened(
     best = list(ranked[: settings.teachers])
     if settings.teacher_hidden == 0:
         return best
-    again = []
+    requests = []
     for trial in best:
         hidden = (settings.teacher_hidden,) * len(trial.architecture.hidden)
         wide = replace(trial.architecture, hidden=hidden)
-        again.append(trials.train("teacher", wide, trial.recipe, graph))
+        requests.append(Request(architecture=wide, recipe=trial.recipe, graph=graph))
+    again = trials.train_all("teacher", requests)
     return sorted(again, key=lambda trial: -trial.value)
 
 

@@ -2,8 +2,14 @@
 
     a, w = argmin over validation nodes of mean CE(y, softmax(a z + w o)),   w ≥ 0
 
-for the student as it is (o: train/label_propagation.py). If w gains beyond chance, teachers and
-student are trained again with w o added, and that student is taken if its likelihood is higher.
+for the student as it is (o: train/label_propagation.py). What follows depends on the graphs that
+the net serves:
+
+    own   if w gains beyond chance, teachers and student are trained again with w o added, and that
+          student is taken if its likelihood is higher
+    any   the student stays as it is; w o is added on the training graph alone (a = 1) if that gains
+
+A net that was trained with w o is worse on a graph without labels.
 
 Shapes: N nodes, C classes, n validation nodes.
 """
@@ -19,20 +25,55 @@ from torch.nn import functional as F
 from gassip.best.calibration import LEAST, log_likelihood
 from gassip.best.decisions import LIKELIHOOD, Decided
 from gassip.best.ensemble import combined, mean_probs
-from gassip.best.rules import LIKELIHOOD_SIGMAS
+from gassip.best.rules import LABEL_WEIGHTS, LIKELIHOOD_SIGMAS
 from gassip.best.significance import likelier, likelihood_gain
 from gassip.best.student import Chosen, Classroom
-from gassip.best.trials import Trial, beats
+from gassip.best.trials import Request, Trial, beats, validated
 from gassip.graph.graph import Graph
+from gassip.metrics import Metric
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.label_propagation import known_labels, label_logits
 from gassip.train.plan import Decision, Row
+from gassip.train.trainer import judged
 
-WITHIN = (0.05, 10.0)  # of a and w: if both predictors are always right the optimum has no end
 
-
-def add_label_propagation(room: Classroom, chosen: Chosen) -> Decided[tuple[Chosen, Tensor]]:
+def add_label_propagation(
+    room: Classroom, chosen: Chosen, serves: str
+) -> Decided[tuple[Chosen, Tensor]]:
     """The student and its teacher's soft labels [N, C], with label propagation or without."""
+    if serves == "own":
+        return train_with_labels(room, chosen)
+    decided = add_after_training(chosen, room.graphs[chosen.cut], room.trials.metric)
+    return Decided((decided.value, room.teacher.probs), decided.decision)
+
+
+def add_after_training(chosen: Chosen, graph: Graph, metric: Metric) -> Decided[Chosen]:
+    """The same net, to whose logits w o is added wherever training labels are known."""
+    trial, logits = chosen.trial, chosen.trial.probs.clamp_min(LEAST).log()
+    weight, gain = label_weight(logits, graph, scaled=False)
+    tried: list[Row] = [
+        {"name": "without", "score": trial.value, "statistic": 0.0},
+        {"name": "added after training", "statistic": gain},
+    ]
+    if weight == 0:
+        return Decided(chosen, _decision("without", tried))
+    recipe = replace(trial.recipe, label_weight=weight, labels_in_training=False)
+    added = logits + weight * label_logits(
+        known_labels(graph), graph.num_classes, MaskedGraph.of(graph)
+    )
+    probs = torch.softmax(added.double(), 1).float()
+    value, _ = judged(added, graph, metric)
+    beside = replace(
+        trial, recipe=recipe, value=value, probs=probs, validation=validated(probs, graph, metric)
+    )
+    tried[1] |= {"name": f"added after training, weight {weight:.2f}", "score": value}
+    if beats(trial, beside):
+        return Decided(chosen, _decision("without", tried))
+    return Decided(Chosen(beside, chosen.cut), _decision(str(tried[1]["name"]), tried))
+
+
+def train_with_labels(room: Classroom, chosen: Chosen) -> Decided[tuple[Chosen, Tensor]]:
+    """Teachers and student anew, beside the logits."""
     graph, stays = room.graphs[chosen.cut], (chosen, room.teacher.probs)
     weight, gain = label_weight(chosen.trial.probs.clamp_min(LEAST).log(), graph)
     tried: list[Row] = [
@@ -41,15 +82,15 @@ def add_label_propagation(room: Classroom, chosen: Chosen) -> Decided[tuple[Chos
     ]
     if weight == 0:
         return Decided(stays, _decision("without", tried))
-    again = [
-        room.trials.train(
-            "teacher with labels",
-            trial.architecture,
-            replace(trial.recipe, label_weight=weight),
-            graph,
+    requests = [
+        Request(
+            architecture=trial.architecture,
+            recipe=replace(trial.recipe, label_weight=weight),
+            graph=graph,
         )
         for trial in room.teacher.trials
     ]
+    again = room.trials.train_all("teacher with labels", requests)
     one = torch.ones(1, device=graph.device)
     probs = combined({"candidates": mean_probs(again)}, one, graph)
     student = room.trials.train(
@@ -94,8 +135,11 @@ def raises_likelihood(challenger: Trial, incumbent: Trial, graph: Graph) -> bool
     return likelier(*likelihoods(challenger, incumbent, graph)) and not beats(incumbent, challenger)
 
 
-def fit_weights(logits: Tensor, other: Tensor, y: Tensor) -> tuple[float, float]:
-    """a and w of logits [n, C] and label logits [n, C] against y [n]: a convex problem."""
+def fit_weights(
+    logits: Tensor, other: Tensor, y: Tensor, scaled: bool = True
+) -> tuple[float, float]:
+    """a (1 unless `scaled`) and w of logits [n, C] and label logits [n, C] against y [n]: a convex
+    problem."""
     parts = (logits.double(), other.double())
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
@@ -104,20 +148,21 @@ def fit_weights(logits: Tensor, other: Tensor, y: Tensor) -> tuple[float, float]
         gradient = [float((slope * part).sum()) for part in parts]
         return float(F.cross_entropy(both, y)), np.array(gradient)
 
-    bounds = [WITHIN, (0.0, WITHIN[1])]
+    least, most = LABEL_WEIGHTS
+    bounds = [(least, most) if scaled else (1.0, 1.0), (0.0, most)]
     best = minimize(loss, [1.0, 0.0], jac=True, method="L-BFGS-B", bounds=bounds)
     return float(best.x[0]), float(best.x[1])
 
 
 @torch.no_grad()
-def label_weight(logits: Tensor, graph: Graph) -> tuple[float, float]:
+def label_weight(logits: Tensor, graph: Graph, scaled: bool = True) -> tuple[float, float]:
     """w beside a net with these logits [N, C], 0 if the gain is not beyond chance; and the gain."""
     y = graph.y[graph.val_mask]
     if y.numel() == 0 or not bool(graph.train_mask.any()):
         return 0.0, 0.0
     other = label_logits(known_labels(graph), graph.num_classes, MaskedGraph.of(graph))
     own, other = logits[graph.val_mask], other[graph.val_mask]
-    a, w = fit_weights(own, other, y)
+    a, w = fit_weights(own, other, y, scaled)
     after = log_likelihood(torch.softmax((a * own + w * other).double(), 1), y)
     before = log_likelihood(torch.softmax(own.double(), 1), y)
     gain = likelihood_gain(after, before)

@@ -16,25 +16,32 @@ from gassip.best.candidates import choose_candidates, train_candidates
 from gassip.best.decisions import Decisions
 from gassip.best.direction import choose_direction
 from gassip.best.edge_cleaning import drop_dissimilar_edges, edges_hurt
-from gassip.best.ensemble import build_teacher
+from gassip.best.edge_weights import choose_weights, has_weights
+from gassip.best.ensemble import Teacher, build_teacher
+from gassip.best.incumbent import BestSoFar, plan_of
 from gassip.best.label_propagation import add_label_propagation
+from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
 from gassip.best.pruning import prune_if_behind
 from gassip.best.recipe import choose_recipe, student_recipe
 from gassip.best.student import (
     Chosen,
+    Classroom,
     choose_edges,
     choose_student,
     classroom,
     student_architectures,
 )
-from gassip.best.trials import Memory, Trials
+from gassip.best.trials import Memory, Request, Trial, Trials, validated
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.paper import loop
-from gassip.paper.induce import best_path, induce
+from gassip.paper.induce import best_plan, induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
-from gassip.train.plan import Plan, Row, symmetrised
+from gassip.train.deadline import Deadline
+from gassip.train.events import Steps
+from gassip.train.leaderboard import Standing, with_taken
+from gassip.train.plan import Plan, Row, symmetrised, unweighted
 from gassip.train.trainer import seeded
 
 
@@ -50,35 +57,60 @@ def search(
     metric: Metric = "accuracy",
     on_epoch: Callable[[Row], None] | None = None,
     checkpoint: Checkpoint | None = None,
+    jobs: int = 1,
+    deadline: Deadline | None = None,
+    best_so_far: BestSoFar | None = None,
+    prefix: str = "",
+    log: Decisions | None = None,
+    board: list[Standing] | None = None,
 ) -> Plan:
     """Algorithm 2 on `graph`, then the stages of `best` where the settings have them (by default:
-    the preset `best`). Equal seeds give equal bits on one machine and thread count."""
-    settings, log = settings or preset("best", graph), Decisions()
+    the preset `best`), whose nets are trained in `jobs` processes. Equal seeds give equal bits on
+    one machine and thread count, whatever the number of processes.
+
+    With a deadline it ends with TimeUp; what was done by then is in `best_so_far`, `log` and
+    `board`, whose names begin with `prefix`."""
+    settings, log = settings or preset("best", graph), Decisions() if log is None else log
+    weighted = settings.best is None or not has_weights(graph) or log(choose_weights(graph, metric))
+    graph = graph if weighted else unweighted(graph)
     both = log(choose_direction(graph, settings.direction, metric))
     graph = symmetrised(graph, both)
+    rows: list[Row] = []
+
+    def tell(row: Row) -> None:
+        rows.append(row)
+        if on_epoch is not None:
+            on_epoch(row)
+
+    trials = Trials(
+        graph,
+        seed=seed,
+        metric=metric,
+        tell=tell,
+        memory=checkpoint,
+        jobs=jobs,
+        deadline=deadline,
+        prefix=prefix,
+    )
+    trials.board = trials.board if board is None else board
+    if settings.best is not None and settings.best.plain.plain_only:
+        plan = plain_plan(trials, settings, both, weighted, log, best_so_far)
+        seconds = sum(float(row["seconds"]) for row in rows)
+        return replace(plan, history=rows, seconds=seconds, decisions=tuple(log.made))
     with seeded(seed, graph.device):
         state = loop.run(
-            graph, settings.search, metric=metric, on_epoch=on_epoch, checkpoint=checkpoint
+            graph,
+            settings.search,
+            metric=metric,
+            on_epoch=on_epoch,
+            checkpoint=checkpoint,
+            deadline=deadline,
         )
         if settings.best is None:
             return of_paper(state, settings, metric, both, log)
-        found = induce(state, settings, symmetrised=both)
-        rows: list[Row] = []
-
-        def tell(row: Row) -> None:
-            rows.append(row)
-            if on_epoch is not None:
-                on_epoch(row)
-
-        trials = Trials(
-            graph,
-            seed=seed,
-            metric=metric,
-            tell=tell,
-            first_epoch=len(state.history),
-            memory=checkpoint,
-        )
-        plan = improve(trials, state, found, log)
+        trials.number = len(state.history)
+        found = replace(induce(state, settings, symmetrised=both), weighted=weighted)
+        plan = improve(trials, state, found, log, best_so_far)
     history = [*found.history, *rows]
     seconds = sum(float(row["seconds"]) for row in history)
     return replace(plan, history=history, seconds=seconds, decisions=tuple(log.made))
@@ -87,13 +119,58 @@ def search(
 def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: Decisions) -> Plan:
     """What the paper's method hands over (Algorithm 2, lines 9-11)."""
     began = time.perf_counter()
-    path = best_path(state, settings, metric)
-    plan = induce(state, settings, symmetrised=both, path=path)
+    plan, decision = best_plan(state, settings, metric, symmetrised=both)
+    if decision is not None:
+        log.made.append(decision)
     seconds = plan.seconds + time.perf_counter() - began
     return replace(plan, seconds=seconds, decisions=tuple(log.made))
 
 
-def improve(trials: Trials, state: State, found: Plan, log: Decisions) -> Plan:
+def plain_plan(
+    trials: Trials,
+    settings: Settings,
+    both: bool,
+    weighted: bool,
+    log: Decisions,
+    best_so_far: BestSoFar | None,
+) -> Plan:
+    """The best plain net, and nothing else."""
+
+    def plan(trial: Trial) -> Plan:
+        own = plan_of(trial, trials.graph, settings, symmetrised=both)
+        return replace(own, weighted=weighted)
+
+    if best_so_far is not None:
+        trials.on_trial = lambda request, trial: best_so_far.offer(trial, lambda: plan(trial))
+    taken = log(choose_plain(trials, settings))
+    board = with_taken(trials.board, taken.name, HIGHEST)
+    return replace(plan(taken), leaderboard=board)
+
+
+def offering(
+    best_so_far: BestSoFar, found: Plan, kept: Tensor, room: Classroom
+) -> Callable[[Request, Trial], None]:
+    """Offers every student as something that can be handed over at once."""
+
+    def offer(request: Request, trial: Trial) -> None:
+        cut = next((name for name, own in room.graphs.items() if own is request.graph), None)
+        teacher = request.teacher
+        if cut is None or teacher is None:
+            return
+        keep = kept.clone()
+        keep[kept] = room.cuts[cut]
+        best_so_far.offer(trial, lambda: planned(found, Chosen(trial, cut), keep, teacher))
+
+    return offer
+
+
+def improve(
+    trials: Trials,
+    state: State,
+    found: Plan,
+    log: Decisions,
+    best_so_far: BestSoFar | None = None,
+) -> Plan:
     """The stages of `best`, one after the other."""
     settings = found.settings
     assert settings.best is not None
@@ -110,6 +187,8 @@ def improve(trials: Trials, state: State, found: Plan, log: Decisions) -> Plan:
     edge_mask = found.edge_mask[cleaned.kept]
     taught = student_recipe(name, recipe)
     room = classroom(trials, graph, teacher, taught, edge_mask, settings)
+    if best_so_far is not None:
+        trials.on_trial = offering(best_so_far, found, cleaned.kept, room)
     students = student_architectures(
         best.student, candidates.best_architectures(best.student.students)
     )
@@ -118,10 +197,24 @@ def improve(trials: Trials, state: State, found: Plan, log: Decisions) -> Plan:
     student = log(prune_if_behind(room, student, students, settings))
     soft_labels = teacher.probs
     if best.labels.label_propagation:
-        student, soft_labels = log(add_label_propagation(room, student))
+        student, soft_labels = log(add_label_propagation(room, student, best.labels.serves))
     keep = cleaned.kept.clone()
     keep[cleaned.kept] = room.cuts[student.cut]
-    return planned(found, student, keep, soft_labels)
+    board = [*trials.board, teacher_standing(teacher, graph, trials.metric)]
+    plan = planned(found, student, keep, soft_labels)
+    return replace(plan, leaderboard=with_taken(board, student.trial.name))
+
+
+def teacher_standing(teacher: Teacher, graph: Graph, metric: Metric) -> Standing:
+    """The ensemble that taught, as a row of the leaderboard."""
+    return Standing(
+        name="teacher ensemble",
+        kind="teacher",
+        architecture=", ".join(str(trial.architecture) for trial in teacher.trials),
+        val_score=validated(teacher.probs, graph, metric).score(),
+        weights=sum(trial.net.num_weights()[0] for trial in teacher.trials),
+        edges=graph.num_edges,
+    )
 
 
 def planned(found: Plan, student: Chosen, edge_keep: Tensor, teacher: Tensor) -> Plan:
@@ -134,6 +227,7 @@ def planned(found: Plan, student: Chosen, edge_keep: Tensor, teacher: Tensor) ->
         architecture=student.trial.architecture,
         weight_keep=[torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers],
         edge_keep=edge_keep,
+        soft_edges=False,  # a student is trained and judged on edges as given
         first_weights=student.trial.first,
         last_weights=last,
         feature_index=net.feature_index,
@@ -141,11 +235,23 @@ def planned(found: Plan, student: Chosen, edge_keep: Tensor, teacher: Tensor) ->
     )
 
 
+def planned_steps(settings: Settings) -> Steps:
+    """The steps of a search and of the final training that are likely."""
+    epochs, nets = settings.search.epochs, 0
+    if settings.best is not None:
+        likely = settings.changed(size_steps=(), label_propagation=False)
+        epochs = 0 if settings.best.plain.plain_only else epochs
+        nets = num_rows(likely) - epochs
+    return Steps(search=epochs, stage=nets, retrain=settings.retraining.epochs)
+
+
 def num_rows(settings: Settings) -> int:
     """Epochs of a search and, after them, the most nets that its stages train."""
     epochs, best = settings.search.epochs, settings.best
     if best is None:
         return epochs
+    if best.plain.plain_only:
+        return len(best.recipe.recipes) + len(plain_architectures(settings)) - 1
     teaching, pruning = best.teaching, best.pruning
     names = best.recipe.recipes
     recipes = len(names) if len(names) > 1 else 0
@@ -153,7 +259,8 @@ def num_rows(settings: Settings) -> int:
     wider = teaching.teachers if teaching.teacher_hidden > 0 else 0
     cuts = len(best.edges.edge_rankings) * len(best.edges.edge_shares) - 1
     pruned = (best.student.students + len(pruning.prune_candidates)) * (1 + len(pruning.size_steps))
-    labels = teaching.teachers + 1 if best.labels.label_propagation else 0
+    with_labels = best.labels.label_propagation and best.labels.serves == "own"
+    labels = teaching.teachers + 1 if with_labels else 0
     teachers = best.candidates.candidates + wider + int(teaching.knn > 0)
     students = best.student.students + cuts + pruned * bool(pruning.size_steps) + labels
     return epochs + recipes + regressions + teachers + students

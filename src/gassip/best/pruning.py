@@ -39,10 +39,11 @@ def prune_if_behind(
         if not far_behind(trial.validation, taught, margin):
             break
         recipe = pruning_recipe(share, room, pruning)
-        rivals = [
-            room.train(f"pruned {share:g}", ops, chosen.cut, share * pruning.prune_from, recipe)
+        requests = [
+            room.request(ops, chosen.cut, share * pruning.prune_from, recipe)
             for ops in prune_candidates(architectures, settings)
         ]
+        rivals = room.trials.train_all(f"pruned {share:g}", requests)
         best = max(rivals, key=lambda rival: rival.value)  # none is known to be good
         names = [f"{rival.architecture}, size {share:g}" for rival in rivals]
         tried += [_row(name, rival, trial) for name, rival in zip(names, rivals, strict=True)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gassip.best.decisions import Decided, among
 from gassip.best.rules import NODE_DROPOUT_CAP, NORM_SIGMAS, RECIPE_SIGMAS
-from gassip.best.trials import Trials, winner
+from gassip.best.trials import Request, Trials, winner
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
 from gassip.operations import OPERATIONS
@@ -67,12 +67,16 @@ def choose_recipe(
     if len(names) == 1:
         decision = Decision(stage="recipe", taken=names[0])
         return Decided((names[0], named(names[0], base)), decision)
-    tried = {
-        name: trials.train(
-            f"recipe {name}", architecture, replace(named(name, base), epochs=epochs), graph
+    requests = [
+        Request(
+            architecture=architecture,
+            recipe=replace(named(name, base), epochs=epochs),
+            graph=graph,
+            what=name,
         )
         for name in names
-    }
+    ]
+    tried = dict(zip(names, trials.train_all("recipe", requests), strict=True))
     sigmas = NORM_SIGMAS if names[0] == "norm" else RECIPE_SIGMAS
     best = winner(list(tried.values()), sigmas)
     taken = next(name for name, trial in tried.items() if trial is best)

@@ -41,13 +41,28 @@ class Threshold(float):
     reason: str
 
     def __new__(cls, value: float, unit: str, reason: str) -> "Threshold":
-        own = super().__new__(cls, value)
-        own.unit, own.reason = unit, reason
-        return own
+        number = super().__new__(cls, value)
+        number.unit, number.reason = unit, reason
+        return number
 
     def __getnewargs__(self) -> tuple[float, str, str]:  # type: ignore[override]
         """A copy is made from these: decisions hold thresholds."""
         return float(self), self.unit, self.reason
+
+
+class Grid(tuple[float, ...]):
+    """The values that are tried, or the two ends of a range, with their unit and their reason."""
+
+    unit: str
+    reason: str
+
+    def __new__(cls, values: tuple[float, ...], unit: str, reason: str) -> "Grid":
+        grid = super().__new__(cls, values)
+        grid.unit, grid.reason = unit, reason
+        return grid
+
+    def __getnewargs__(self) -> tuple[tuple[float, ...], str, str]:
+        return tuple(self), self.unit, self.reason
 
 
 # Significance
@@ -72,6 +87,29 @@ LIKELIHOOD_SIGMAS = Threshold(
     "gain in validation log-likelihood; above every unperturbed graph tried, below every strongly "
     "attacked one",
 )
+JACKKNIFE_GROUPS = Threshold(
+    20, "groups of validation nodes", "of which one after the other is left out (jackknife)"
+)
+
+# Spectral regression, which judges graphs
+
+SPECTRAL_DIRECTIONS = Threshold(
+    32, "singular vectors", "more fit the noise of twenty labels per class"
+)
+SPECTRAL_HOPS = Threshold(2, "products with Â", "as many as a net of two layers has")
+SPECTRAL_DECAYS = Grid(
+    (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6),
+    "λ, tried from the largest on",
+    "until the validation likelihood falls",
+)
+BIAS_SHRINK = Threshold(
+    0.1, "times |b|²", "a few hundred validation nodes tell little about rare classes"
+)
+LABEL_WEIGHTS = Grid(
+    (0.05, 10.0),
+    "range of a; w has the same upper end",
+    "if both predictors are always right, the optimum has no end",
+)
 
 # Teacher
 
@@ -85,6 +123,7 @@ RANKED_PATHS = Threshold(64, "architectures", "of the supernet that are compared
 
 # Student
 
+WIDEST = Threshold(1024, "hidden units, at most", "of a student; wider ones were never smaller")
 PRUNE_MARGIN = Threshold(
     0.01,
     "validation score",
@@ -107,6 +146,7 @@ MANY_LABELS = Threshold(
 UNLIKE = Threshold(
     0.2, "homophily above chance", "under it an edge across classes may tell as much as one within"
 )
+SIZE_SHARE = Threshold(0.35, "of a GCN-64's weights", "the default size of a student")
 FEW_WEIGHTS = Threshold(3000, "weights", "12 kB: a smaller net is of no use to anyone")
 HOMOPHILY_EDGES = Threshold(
     100, "directed edges between training nodes, at least", "of fewer, homophily is luck"
@@ -217,7 +257,7 @@ RULES = (
     Rule(
         "few weights",
         f"the size share of a GCN-64's weights is under {FEW_WEIGHTS:,.0f}",
-        lambda facts: 0.35 * facts.gcn_weights < FEW_WEIGHTS,
+        lambda facts: SIZE_SHARE * facts.gcn_weights < FEW_WEIGHTS,
         lambda facts, given: {"size_share": round(FEW_WEIGHTS / facts.gcn_weights, 2)},
         f"the student has {FEW_WEIGHTS:,.0f} weights",
         "FEW_WEIGHTS",
@@ -234,8 +274,17 @@ def derived(facts: Facts, base: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def thresholds() -> dict[str, Threshold]:
-    return {name: own for name, own in globals().items() if isinstance(own, Threshold)}
+def thresholds() -> dict[str, Threshold | Grid]:
+    return {
+        name: threshold
+        for name, threshold in globals().items()
+        if isinstance(threshold, Threshold | Grid)
+    }
+
+
+def value_text(threshold: Threshold | Grid) -> str:
+    values = threshold if isinstance(threshold, Grid) else (threshold,)
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def markdown() -> str:
@@ -243,7 +292,10 @@ def markdown() -> str:
     lines = ["| graph | defaults | reason |", "|---|---|---|"]
     lines += [f"| {rule.condition} | {rule.effect} | {rule.reason} |" for rule in RULES]
     lines += ["", "| threshold | value | unit | reason |", "|---|---|---|---|"]
-    lines += [f"| `{n}` | {own:g} | {own.unit} | {own.reason} |" for n, own in thresholds().items()]
+    lines += [
+        f"| `{n}` | {value_text(threshold)} | {threshold.unit} | {threshold.reason} |"
+        for n, threshold in thresholds().items()
+    ]
     return "\n".join(lines) + "\n"
 
 

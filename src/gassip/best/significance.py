@@ -18,10 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gassip.best.rules import LIKELIHOOD_SIGMAS
+from gassip.best.rules import JACKKNIFE_GROUPS, LIKELIHOOD_SIGMAS
 from gassip.metrics import Metric, score
-
-GROUPS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +60,7 @@ def mcnemar(challenger: Tensor, incumbent: Tensor) -> float:
 def jackknife(challenger: Validation, incumbent: Validation) -> float:
     """Δ / se(Δ) of the metric; 0 where it is not defined."""
     groups = stratified_groups(challenger.y)
-    parts = [groups == k for k in range(GROUPS) if bool((groups == k).any())]
+    parts = [groups == k for k in range(int(JACKKNIFE_GROUPS)) if bool((groups == k).any())]
     differences = [difference(challenger, incumbent, part) for part in [None, *parts]]
     known = [value for value in differences[1:] if value is not None]
     if differences[0] is None or len(known) < 2:
@@ -83,7 +81,8 @@ def difference(
 def stratified_groups(y: Tensor) -> Tensor:
     """A group for each node, [n]: the nodes of each class are dealt out in turn."""
     groups = torch.empty_like(y)
-    groups[torch.sort(y, stable=True).indices] = torch.arange(y.numel(), device=y.device) % GROUPS
+    dealt = torch.arange(y.numel(), device=y.device) % int(JACKKNIFE_GROUPS)
+    groups[torch.sort(y, stable=True).indices] = dealt
     return groups
 
 

@@ -19,15 +19,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.best.calibration import log_likelihood
+from gassip.best.rules import SPECTRAL_DECAYS, SPECTRAL_DIRECTIONS, SPECTRAL_HOPS
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import unit_rows
 from gassip.nn.propagate import MaskedGraph
 
-DIRECTIONS = 32
-STEPS = 2
 TINY = 1e-6  # of the longest row: under it a row is rounding
 NARROW = 1024  # dense features up to which Mᵀ M is written out
-DECAYS = (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)  # λ, until the likelihood falls
 STEPS_OF_FIT = 50  # each from where the one before ended
 
 
@@ -36,7 +34,7 @@ def spectral_probs(graph: Graph) -> Tensor:
     return best_fit(leading(graph), graph).to(graph.device)
 
 
-def leading(graph: Graph, count: int = DIRECTIONS) -> Tensor:
+def leading(graph: Graph, count: int = int(SPECTRAL_DIRECTIONS)) -> Tensor:
     """E [N, K] on the CPU, float64, rows of length 1; zeros where no feature differs from 0."""
     x, adjacency = unit_rows(graph.x), normalised(graph)
     narrow = isinstance(x, np.ndarray) and x.shape[1] <= NARROW
@@ -78,7 +76,7 @@ def of_narrow(x: np.ndarray, adjacency: sp.csr_array, count: int) -> np.ndarray:
 
 def propagated(adjacency: sp.csr_array, values: np.ndarray) -> np.ndarray:
     """Â² values."""
-    for _ in range(STEPS):
+    for _ in range(int(SPECTRAL_HOPS)):
         values = adjacency @ values
     return values
 
@@ -100,7 +98,7 @@ def best_fit(directions: Tensor, graph: Graph) -> Tensor:
         -torch.inf,
         directions.new_full((directions.shape[0], graph.num_classes), 1 / graph.num_classes),
     )
-    for decay in DECAYS:
+    for decay in SPECTRAL_DECAYS:
         weight = fit(directions[train], y[train], weight, decay)
         share = torch.softmax(directions @ weight[:-1] + weight[-1], 1)
         value = float(log_likelihood(share[val], y[val]).mean())

@@ -17,7 +17,8 @@ from torch import Tensor
 from gassip.best.decisions import Decided, among, numbered
 from gassip.best.edge_ranking import Known, cuts
 from gassip.best.ensemble import Teacher
-from gassip.best.trials import Trial, Trials, winner
+from gassip.best.rules import WIDEST
+from gassip.best.trials import Request, Trial, Trials, winner
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, net_for
 from gassip.nn.ranking import highest
@@ -26,8 +27,6 @@ from gassip.settings import Settings
 from gassip.settings.best import Student
 from gassip.settings.training import Recipe
 from gassip.train.gradual_pruning import besides
-
-WIDEST = 1024
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,17 +42,17 @@ class Classroom:
     graphs: dict[str, Graph]  # the same as graphs
     features: Tensor | None  # [kept] columns of x that a student reads; None: all
 
-    def train(
-        self, stage: str, ops: tuple[str, ...], cut: str, share: float, recipe: Recipe
-    ) -> Trial:
+    def request(
+        self, ops: tuple[str, ...], cut: str, share: float, recipe: Recipe, *, what: str = ""
+    ) -> Request:
         """The widest net of these operations within `share`, taught on the graph so cut."""
-        return self.trials.train(
-            stage,
-            widest(self.graph, ops, recipe, self.heads, share, self.features),
-            recipe,
-            self.graphs[cut],
+        return Request(
+            architecture=widest(self.graph, ops, recipe, self.heads, share, self.features),
+            recipe=recipe,
+            graph=self.graphs[cut],
             teacher=self.teacher.probs,
             feature_index=self.features,
+            what=what,
         )
 
 
@@ -94,16 +93,18 @@ def choose_student(
 ) -> Decided[Chosen]:
     """The first architecture, unless a later one validates better."""
     cut = next(iter(room.cuts))
-    tried = [room.train("student", ops, cut, share, room.recipe) for ops in architectures]
+    requests = [room.request(ops, cut, share, room.recipe) for ops in architectures]
+    tried = room.trials.train_all("student", requests)
     best = winner(tried)
     return Decided(Chosen(best, cut), among("student", numbered(tried), best))
 
 
 def choose_edges(room: Classroom, chosen: Chosen, share: float) -> Decided[Chosen]:
     """The first cut, unless the same net validates better on another."""
-    tried, ops = {chosen.cut: chosen.trial}, chosen.trial.architecture.ops
-    for cut in list(room.cuts)[1:]:
-        tried[cut] = room.train(f"edges {cut}", ops, cut, share, room.recipe)
+    others, ops = list(room.cuts)[1:], chosen.trial.architecture.ops
+    requests = [room.request(ops, cut, share, room.recipe, what=cut) for cut in others]
+    trained = room.trials.train_all("edges", requests)
+    tried = {chosen.cut: chosen.trial} | dict(zip(others, trained, strict=True))
     best = winner(list(tried.values()))
     cut = next(name for name, trial in tried.items() if trial is best)
     return Decided(Chosen(best, cut), among("edge cut", tried, best))
@@ -140,7 +141,7 @@ def widest(
 ) -> Architecture:
     """The widest net of these operations with at most `share` of a GCN-64's weights."""
     most = share * gcn_weights(graph.num_features, graph.num_classes)
-    low, high = 1, WIDEST
+    low, high = 1, int(WIDEST)
     while low < high:
         middle = (low + high + 1) // 2
         if fits(graph, shaped(ops, middle, heads, recipe), recipe, most, features):

@@ -6,9 +6,12 @@ Shapes: N nodes, C classes, n validation nodes.
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,11 +22,17 @@ from gassip.best.spectral import spectral_probs
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
 from gassip.nn.net import Architecture, Net, net_for
+from gassip.nn.size import count_macs
 from gassip.settings.training import Recipe
+from gassip.train.deadline import Deadline
 from gassip.train.gradual_pruning import Pruning
+from gassip.train.leaderboard import Standing, kind_of
 from gassip.train.losses import training_loss
 from gassip.train.plan import Row
+from gassip.train.processes import each
 from gassip.train.trainer import judged, predict, seeded, train, with_label_logits
+
+QUICK_MS = 50.0  # milliseconds of a pass that is measured twice
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -37,19 +46,69 @@ class Trial:
     value: float  # validation score
     probs: Tensor  # [N, C] softmax z_i
     validation: Validation  # the same of the validation nodes
+    name: str = ""  # stage and number
+    best_epoch: int = 0  # the one kept, from 1
+
+
+Trained = tuple[dict[str, Tensor], float, int]  # a net's weights, its seconds, the epoch kept
+Arrays = tuple[dict[str, np.ndarray], float, int]  # the same, as a process sends it
 
 
 class Memory(Protocol):
     """Where trials keep their nets, so that a killed search need not train them again."""
 
-    def recall(self, name: str) -> "tuple[dict[str, Tensor], float] | None":
-        """The weights of the net of this name, and the seconds it took; None: yet to train."""
+    def recall(self, name: str) -> Trained | None:
+        """The weights of the net of this name, the seconds it took and the epoch kept; None: yet
+        to train."""
 
-    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None: ...
+    def remember(self, name: str, trained: Trained) -> None: ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request:
+    """One training that is asked for; `what` names it within its stage, if it has a name."""
+
+    architecture: Architecture
+    recipe: Recipe
+    graph: Graph
+    teacher: Tensor | None = None  # [N, C] soft labels
+    feature_index: Tensor | None = None  # columns of x that the net reads; None: all
+    what: str = ""
+    may_end: bool = False  # whether a training that the deadline ends counts
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
+    """A request with the name and the seed of its net: all that its bits follow from."""
+
+    request: Request
+    stage: str
+    name: str
+    seed: int
+    metric: Metric
+    deadline: Deadline | None = None
+
+    def net(self) -> Net:
+        """The net before training, under its seed."""
+        own = self.request
+        architecture = replace(own.architecture, batch_norm=own.recipe.batch_norm)
+        net = net_for(own.graph, architecture, own.recipe.dropout, own.feature_index)
+        return with_label_logits(net, own.graph, own.recipe.label_weight)
+
+    def train(self) -> Trained:
+        """The weights of the trained net, the seconds it took and the epoch kept."""
+        began, own = time.perf_counter(), self.request
+        with seeded(self.seed, own.graph.device):
+            net = self.net()
+            epoch = train_by(net, own.graph, own.recipe, own.teacher, self.metric, self.deadline)
+        if self.deadline is not None and not own.may_end:
+            self.deadline.check()
+        return net.state_dict(), time.perf_counter() - began, epoch
 
 
 class Trials:
-    """Trains nets one after the other, each with its own seed, and tells of each in one row."""
+    """Trains nets, each with its own seed, and tells of each in one row. Nets that are asked for
+    together are trained in `jobs` processes; their bits do not depend on how many these are."""
 
     def __init__(
         self,
@@ -60,11 +119,18 @@ class Trials:
         tell: Callable[[Row], None],
         first_epoch: int = 0,
         memory: Memory | None = None,
+        jobs: int = 1,
+        deadline: Deadline | None = None,
+        prefix: str = "",
     ) -> None:
+        self.deadline, self.prefix = deadline, prefix  # of names; seeds do not follow from it
+        self.on_trial: Callable[[Request, Trial], None] | None = None
         self.graph = replace(graph, test_mask=torch.zeros_like(graph.test_mask))  # never looked at
         self.seed, self.metric, self.tell = seed, metric, tell
         self.number, self.memory = first_epoch, memory
+        self.jobs = jobs if graph.device.type == "cpu" else 1
         self.counts: dict[str, int] = {}  # trainings of each stage so far
+        self.board: list[Standing] = []  # every net so far
 
     def train(
         self,
@@ -77,51 +143,126 @@ class Trials:
         feature_index: Tensor | None = None,
     ) -> Trial:
         """Train `architecture` by `recipe` on `graph`."""
-        began = time.perf_counter()
-        self.number += 1
+        request = Request(
+            architecture=architecture,
+            recipe=recipe,
+            graph=graph,
+            teacher=teacher,
+            feature_index=feature_index,
+        )
+        return self.train_all(stage, [request])[0]
+
+    def train_all(self, stage: str, requests: Sequence[Request]) -> list[Trial]:
+        """Train every net that is asked for, and tell of them in that order."""
+        tasks = [self._task(stage, request) for request in requests]
+        known = [None if self.memory is None else self.memory.recall(own.name) for own in tasks]
+        missing = [k for k, own in enumerate(known) if own is None]
+        trials: list[Trial] = []
+        work = partial(_train_numbered, [tasks[k] for k in missing])
+        with closing(each(work, len(missing), self.jobs)) as results:
+            while len(trials) < len(tasks):
+                if (trained := known[len(trials)]) is not None:
+                    trials.append(self._trial(tasks[len(trials)], trained))
+                    continue
+                k, arrays = next(results)
+                known[missing[k]] = self._kept(tasks[missing[k]], arrays)
+        return trials
+
+    def _task(self, stage: str, request: Request) -> Task:
+        stage = f"{stage} {request.what}" if request.what else stage
         index = self.counts.get(stage, 0)
         self.counts[stage] = index + 1
-        name = f"{stage} {index}"
-        architecture = replace(architecture, batch_norm=recipe.batch_norm)
-        with seeded(seed_of(self.seed, stage, index), graph.device):
-            net = net_for(graph, architecture, recipe.dropout, feature_index)
-            net = with_label_logits(net, graph, recipe.label_weight)
-            first = {name: value.detach().clone() for name, value in net.named_parameters()}
-            known = None if self.memory is None else self.memory.recall(name)
-            if known is None:
-                train_by(net, graph, recipe, teacher, self.metric)
-            else:
-                net.restore(known[0])
-                net.label_logits = None
-        logits = predict(net, graph)
-        value, loss = judged(logits, graph, self.metric)
-        seconds = time.perf_counter() - began if known is None else known[1]
-        if known is None and self.memory is not None:
-            self.memory.remember(name, net.state_dict(), seconds)
-        self._tell(stage, str(architecture), value, loss, seconds)
+        return Task(
+            request=request,
+            stage=stage,
+            name=f"{self.prefix}{stage} {index}",
+            seed=seed_of(self.seed, stage, index),
+            metric=self.metric,
+            deadline=self.deadline,
+        )
+
+    def _kept(self, task: Task, trained: "Arrays") -> Trained:
+        """What a process sent, as tensors; remembered."""
+        device = task.request.graph.device
+        weights = {name: torch.from_numpy(own).to(device) for name, own in trained[0].items()}
+        kept = (weights, *trained[1:])
+        ended = self.deadline is not None and self.deadline.passed  # perhaps before its last epoch
+        if self.memory is not None and not ended:
+            self.memory.remember(task.name, kept)
+        return kept
+
+    def _trial(self, task: Task, trained: Trained) -> Trial:
+        """The net with its trained weights, judged and told of."""
+        request, (weights, seconds, epoch) = task.request, trained
+        with seeded(task.seed, request.graph.device):
+            net = task.net()
+        first = {name: value.detach().clone() for name, value in net.named_parameters()}
+        net.restore(weights)
+        net.label_logits = None
+        net.eval()
+        logits, milliseconds = timed(net, request.graph)
+        value, loss = judged(logits, request.graph, self.metric)
+        self.board.append(standing(task, net, value, milliseconds, seconds))
+        self._tell(task.stage, str(net.architecture), value, loss, seconds)
         probs = torch.softmax(logits, 1)
-        return Trial(
-            recipe=recipe,
-            architecture=architecture,
+        trial = Trial(
+            recipe=request.recipe,
+            architecture=net.architecture,
             net=net,
             first=first,
             value=value,
             probs=probs,
-            validation=validated(probs, graph, self.metric),
+            validation=validated(probs, request.graph, self.metric),
+            name=task.name,
+            best_epoch=epoch,
         )
+        if self.on_trial is not None:
+            self.on_trial(request, trial)
+        return trial
 
     def regress(self, stage: str, graph: Graph) -> "Regression":
         """Logistic regression on the leading singular vectors of `graph`."""
         began = time.perf_counter()
-        self.number += 1
         found = Regression.on(graph, self.metric)
         loss = -float(found.likelihood.mean())
         self._tell(stage, "spectral", found.value, loss, time.perf_counter() - began)
         return found
 
     def _tell(self, stage: str, what: str, value: float, loss: float, seconds: float) -> None:
+        self.number += 1
         row: Row = {"epoch": self.number, "stage": stage, "architecture": what}
         self.tell(row | {"val_score": value, "val_loss": loss, "seconds": seconds})
+
+
+def _train_numbered(tasks: Sequence[Task], k: int) -> Arrays:
+    weights, seconds, epoch = tasks[k].train()
+    return {name: own.cpu().numpy() for name, own in weights.items()}, seconds, epoch
+
+
+def timed(net: Net, graph: Graph) -> tuple[Tensor, float]:
+    """Class scores [N, C], and the milliseconds of one pass; of a quick one the shorter of two."""
+    taken: list[float] = []
+    while not taken or (len(taken) == 1 and taken[0] < QUICK_MS):
+        began = time.perf_counter()
+        logits = predict(net, graph)
+        taken.append(1000 * (time.perf_counter() - began))
+    return logits, min(taken)
+
+
+def standing(task: Task, net: Net, value: float, ms: float, seconds: float) -> Standing:
+    """The net's row of the leaderboard."""
+    graph = task.request.graph
+    return Standing(
+        name=task.name,
+        kind=kind_of(task.name),
+        architecture=str(net.architecture),
+        val_score=value,
+        weights=net.num_weights()[0],
+        edges=graph.num_edges,
+        macs=count_macs(net, graph),
+        ms=ms,
+        seconds=seconds,
+    )
 
 
 def seed_of(seed: int, stage: str, index: int) -> int:
@@ -131,9 +272,15 @@ def seed_of(seed: int, stage: str, index: int) -> int:
 
 
 def train_by(
-    net: Net, graph: Graph, recipe: Recipe, teacher: Tensor | None, metric: Metric
-) -> None:
-    train(
+    net: Net,
+    graph: Graph,
+    recipe: Recipe,
+    teacher: Tensor | None,
+    metric: Metric,
+    deadline: Deadline | None = None,
+) -> int:
+    """The epoch kept."""
+    return train(
         net,
         graph,
         epochs=recipe.epochs,
@@ -143,6 +290,7 @@ def train_by(
         loss=training_loss(recipe, teacher),
         keep=recipe.keep_epoch,
         pruning=Pruning.of(recipe),
+        deadline=deadline,
     )
 
 

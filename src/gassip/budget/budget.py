@@ -52,8 +52,8 @@ class Budget:
     max_macs: Amount = bounded("multiply-adds of one inference: a number, or a share of a GCN-64's")
 
     def __post_init__(self) -> None:
-        for own in fields(self):
-            read_amount(own.name, getattr(self, own.name))
+        for bound in fields(self):
+            read_amount(bound.name, getattr(self, bound.name))
 
     @property
     def given(self) -> dict[str, float | str]:
@@ -75,12 +75,14 @@ class Limits:
     macs: float = inf
 
 
-HELP: dict[str, str] = {own.name: own.metadata["help"] for own in fields(Budget)}
-UNITS: dict[str, dict[str, float]] = {own.name: own.metadata["units"] for own in fields(Budget)}
+HELP: dict[str, str] = {bound.name: bound.metadata["help"] for bound in fields(Budget)}
+UNITS: dict[str, dict[str, float]] = {
+    bound.name: bound.metadata["units"] for bound in fields(Budget)
+}
 COUNTS: dict[str, Count] = {
-    own.name.removeprefix("max_"): own.metadata["count"]
-    for own in fields(Budget)
-    if own.metadata["count"] is not None
+    bound.name.removeprefix("max_"): bound.metadata["count"]
+    for bound in fields(Budget)
+    if bound.metadata["count"] is not None
 }
 
 

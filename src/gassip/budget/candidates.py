@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from gassip.best.pipeline import Checkpoint, search
+from gassip.best.trials import Trained
 from gassip.budget.budget import Budget
 from gassip.budget.fit import fit_limits, limits, retrain_within
 from gassip.errors import GassipError
@@ -55,12 +56,12 @@ class Remembering:
         if self.inner is not None:
             self.inner.save(tensors, history)
 
-    def recall(self, name: str) -> tuple[dict[str, Tensor], float] | None:
+    def recall(self, name: str) -> Trained | None:
         return None if self.inner is None else self.inner.recall(name)
 
-    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None:
+    def remember(self, name: str, trained: Trained) -> None:
         if self.inner is not None:
-            self.inner.remember(name, weights, seconds)
+            self.inner.remember(name, trained)
 
 
 def search_within(
@@ -72,11 +73,20 @@ def search_within(
     metric: Metric = "accuracy",
     on_epoch: Callable[[Row], None] | None = None,
     checkpoint: Checkpoint | None = None,
+    jobs: int = 1,
 ) -> list[Plan]:
     """What one search found; where multiply-adds or time are bounded, the next most probable
     architectures behind."""
     memory = Remembering(checkpoint)
-    plan = search(graph, settings, seed=seed, metric=metric, on_epoch=on_epoch, checkpoint=memory)
+    plan = search(
+        graph,
+        settings,
+        seed=seed,
+        metric=metric,
+        on_epoch=on_epoch,
+        checkpoint=memory,
+        jobs=jobs,
+    )
     if budget.max_macs is None and budget.max_latency_ms is None:
         return [plan]
     if (
@@ -94,15 +104,17 @@ def others(graph: Graph, plan: Plan, memory: Remembering, count: int = RIVALS) -
         state = State(graph, plan.settings.search)
         state.restore(memory.tensors(), memory.history)
         return [
-            induce(state, plan.settings, symmetrised=plan.symmetrised, path=path)
+            replace(
+                induce(state, plan.settings, symmetrised=plan.symmetrised, path=path),
+                weighted=plan.weighted,
+            )
             for path in top_paths(state.supernet.alpha, count)
             if tuple(plan.settings.search.ops[k] for k in path) != plan.architecture.ops
         ]
 
 
 def cheaper(plan: Plan) -> list[Plan]:
-    """The same net with cheaper operations for some or all of the dear ones; they have one matrix
-    as well."""
+    """The same net with cheaper operations for some or all of the dear ones."""
     choices = [(op, *OPERATIONS[op].cheaper) for op in plan.architecture.ops]
     return [_swapped(plan, ops) for ops in list(product(*choices))[1:]]
 
@@ -110,15 +122,34 @@ def cheaper(plan: Plan) -> list[Plan]:
 def _swapped(plan: Plan, ops: tuple[str, ...]) -> Plan:
     gone = {f"layers.{l}.attention" for l, op in enumerate(ops) if not OPERATIONS[op].attention}
     first, last = (
-        {name: value for name, value in own.items() if name not in gone}
-        for own in (plan.first_weights, plan.last_weights)
+        {name: value for name, value in weights.items() if name not in gone}
+        for weights in (plan.first_weights, plan.last_weights)
     )
+    keep = list(plan.weight_keep)
+    for l, op in enumerate(ops):
+        dropped = OPERATIONS[plan.architecture.ops[l]].matrices - OPERATIONS[op].matrices
+        keep[l] = nearer_hops(keep[l], plan.architecture.ops[l], dropped)
+        for weights in (first, last):
+            if (name := f"layers.{l}.weight") in weights:
+                weights[name] = nearer_hops(weights[name], plan.architecture.ops[l], dropped)
     heads = tuple(
         h if OPERATIONS[op].attention else 1
         for op, h in zip(ops, plan.architecture.heads, strict=False)
     )
     architecture = replace(plan.architecture, ops=ops, heads=heads)
-    return replace(plan, architecture=architecture, first_weights=first, last_weights=last)
+    return replace(
+        plan,
+        architecture=architecture,
+        weight_keep=keep,
+        first_weights=first,
+        last_weights=last,
+    )
+
+
+def nearer_hops(weight: Tensor, op: str, dropped: int) -> Tensor:
+    """The matrices [in, matrices · out] of `op` without those of the farthest hops."""
+    width = weight.shape[1] // OPERATIONS[op].matrices
+    return weight[:, dropped * width :]
 
 
 def choose(

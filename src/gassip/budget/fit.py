@@ -37,6 +37,7 @@ from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.ranking import highest
 from gassip.nn.size import Size, packed, size_of
 from gassip.settings import Settings
+from gassip.train.deadline import Deadline
 from gassip.train.gradual_pruning import Pruning, besides
 from gassip.train.plan import Plan, Solution
 from gassip.train.shrink import heads_of, select, shrink
@@ -116,6 +117,7 @@ def retrain_within(
     seed: int = 0,
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
+    deadline: Deadline | None = None,
 ) -> tuple[Plan, Solution]:
     """Cut, retrain, shrink, and check what came out; where it proves slower than allowed, cut
     further and again."""
@@ -123,7 +125,9 @@ def retrain_within(
     for attempt in range(ATTEMPTS):
         tighter = replace(bound, latency_ms=bound.latency_ms * MARGIN**attempt)
         fitted = fit_limits(graph, plan, budget, tighter) if budget else plan
-        trained = retrain(graph, fitted, seed=seed, metric=metric, on_epoch=on_epoch)
+        trained = retrain(
+            graph, fitted, seed=seed, metric=metric, on_epoch=on_epoch, deadline=deadline
+        )
         for solution in (
             shrink(trained),
             trained,
@@ -154,9 +158,9 @@ def fit_limits(graph: Graph, plan: Plan, budget: Budget, bound: Limits) -> Plan:
         if fits(graph, cut_weights(fewer, 0.0), bound):
             return largest(graph, fewer, bound, cut_weights)
     least = cut_weights(cut_edges(graph, plan, 0), 0.0)
-    net, own, size = to_be(graph, least)
-    above = broken(counted(net, own, size), bound) or ["latency_ms"]
-    raise GassipError(impossible(above[0], net, own, budget))
+    net, kept, size = to_be(graph, least)
+    above = broken(counted(net, kept, size), bound) or ["latency_ms"]
+    raise GassipError(impossible(above[0], net, kept, budget))
 
 
 def check_possible(graph: Graph, settings: Settings, budget: Budget) -> None:
@@ -177,7 +181,7 @@ def check_possible(graph: Graph, settings: Settings, budget: Budget) -> None:
         nets.append(net_for(graph, shape, feature_index=one))
     counts = [counted(net, bare, size_of(net, bare)) for net in nets]
     for name in counts[0]:
-        values = [own[name] for own in counts]
+        values = [count[name] for count in counts]
         if min(values) > getattr(bound, name):
             raise GassipError(impossible(name, nets[values.index(min(values))], bare, budget))
 
@@ -218,26 +222,26 @@ def edge_steps(plan: Plan) -> Iterator[int]:
 
 def fits(graph: Graph, plan: Plan, bound: Limits) -> bool:
     """Whether the net of `plan` is within the bounds before it is trained."""
-    net, own, size = to_be(graph, plan)
-    return not broken(counted(net, own, size), bound) and (
-        bound.latency_ms == torch.inf or latency_ms(net, own) <= MARGIN * bound.latency_ms
+    net, kept, size = to_be(graph, plan)
+    return not broken(counted(net, kept, size), bound) and (
+        bound.latency_ms == torch.inf or latency_ms(net, kept) <= MARGIN * bound.latency_ms
     )
 
 
 def to_be(graph: Graph, plan: Plan) -> tuple[Net, Graph, Size]:
     """The net of `plan` before it is trained, its graph, and the most that it will weigh after."""
     with seeded(0, graph.device):
-        net, own = planned_net(graph, plan), plan.on(graph)
+        net, kept = planned_net(graph, plan), plan.on(graph)
     if (pruning := Pruning.of(plan.recipe)) is None:
-        return net, own, size_of(net, own)  # training changes no count
+        return net, kept, size_of(net, kept)  # training changes no count
     pruning.finish(net)
-    size = size_of(net, own)
+    size = size_of(net, kept)
     for l, layer in enumerate(
         net.layers
     ):  # which weights will be left is not known: a mask for every layer
         if net.weight_keep(l) is None:
             net.register_buffer(f"weight_keep_{l}", torch.ones_like(layer.weight, dtype=torch.bool))
-    return net, own, replace(size, bytes=len(packed(net)) + DIGITS)
+    return net, kept, replace(size, bytes=len(packed(net)) + DIGITS)
 
 
 def counted(net: Net, graph: Graph, size: Size) -> dict[str, float]:

@@ -83,6 +83,10 @@ class Layer(nn.Module):
         )
         self.reset(gain=1.0)
 
+    def extra_repr(self) -> str:
+        heads = f", heads={self.heads}" if self.attention is not None else ""
+        return f"{' + '.join(self.ops)}, {self.weight.shape[0]} -> {self.out_width}{heads}"
+
     @property
     def heads(self) -> int:
         """Attention heads, 1 without attention."""
@@ -240,6 +244,10 @@ class Net(Model):
         for l in range(len(self.layers)):
             self.register_buffer(f"weight_keep_{l}", None)
 
+    def extra_repr(self) -> str:
+        kept, total = self.num_weights()
+        return f"{self.architecture}, {kept:,} of {total:,} weights, dropout={self.dropout:.2g}"
+
     def weight_keep(self, l: int) -> Tensor | None:
         """Which weights of layer l exist, bool of its shape; None: all."""
         return self._buffers[f"weight_keep_{l}"]
@@ -247,15 +255,15 @@ class Net(Model):
     def prune(self, weight_keep: list[Tensor]) -> None:
         """Remove the weights not marked; they are 0 from here on."""
         for l, keep in enumerate(weight_keep):
-            own = keep.to(self.layers[l].weight.device, torch.bool, copy=True)
-            self.register_buffer(f"weight_keep_{l}", None if bool(own.all()) else own)
+            mask = keep.to(self.layers[l].weight.device, torch.bool, copy=True)
+            self.register_buffer(f"weight_keep_{l}", None if bool(mask.all()) else mask)
         self.zero_pruned()
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """A state of such a net, with the weights that it says do not exist."""
         keep = [
-            state.get(f"weight_keep_{l}", torch.ones_like(own.weight))
-            for l, own in enumerate(self.layers)
+            state.get(f"weight_keep_{l}", torch.ones_like(layer.weight))
+            for l, layer in enumerate(self.layers)
         ]
         self.prune(keep)
         self.load_state_dict(state)
@@ -295,22 +303,25 @@ class Net(Model):
         if isinstance(x, Csr) or x.requires_grad or graph.edge_weight.requires_grad:
             return False
         most = LASTING if graph.lasting and not self.drops else TRAINING if self.training else 1
-        own = OPERATIONS[layer.ops[0]]
+        operation = OPERATIONS[layer.ops[0]]
         return (
-            own.commutes
-            and not (self.drops and own.node_dropout)
+            operation.commutes
+            and not (self.drops and operation.node_dropout)
             and x.shape[1] <= most * layer.out_width
         )
 
     def first(self, x: Tensor, graph: MaskedGraph) -> Tensor:
-        """The first layer as (S X) W_1 (+ X W_2)."""
+        """The first layer as (S X) W_1 (+ X W_2), or with the hops before it."""
         layer = self.layers[0]
-        inputs = (graph.smoothed(layer.ops[0], x, again=not self.drops), x)
+        inputs = (*graph.smoothed(layer.ops[0], x, again=not self.drops), x)
         parts = [
-            product(own, weight)
-            for own, weight in zip(inputs, layer.apart(self.weight(0)), strict=False)
+            product(part, weight)
+            for part, weight in zip(inputs, layer.apart(self.weight(0)), strict=False)
         ]
-        return (parts[0] if len(parts) == 1 else parts[0] + parts[1]) + layer.bias[0]
+        out = parts[0]
+        for part in parts[1:]:
+            out = out + part
+        return out + layer.bias[0]
 
     def weight(self, l: int) -> Tensor:
         """W of layer l as it is used, the pruned ones at 0."""
@@ -328,12 +339,12 @@ class Net(Model):
             )  # a graph or an inference tensor is of use only once
         last, version = self._picked, 0 if isinstance(x, Csr) else x._version
         if last is None or last[0] is not x or last[1] != version:
-            own = (
+            columns = (
                 x.columns(self.feature_index)
                 if isinstance(x, Csr)
                 else x.index_select(1, self.feature_index)
             )
-            last = (x, version, own)
+            last = (x, version, columns)
             if not torch.is_inference_mode_enabled():
                 self._picked = last
         return last[2]

@@ -2,6 +2,7 @@
 weight 1 equals PyG's layer.
 
     y = Z_K + P_2,   Z_0 = s P_1,   Z_{k+1} = a S Z_k + b P_1
+    y = Z_K,         Z_0 = P_1,     Z_{k+1} = S Z_k + P_{k+2}        with a matrix for each hop
 
 with S one of `MaskedGraph.normalised`, or the shares of attention. PyG's GATConv and SAGEConv
 cannot take the mask: a weight of 0 leaves the edge in the softmax and in the mean.
@@ -33,7 +34,7 @@ class MaskedGraph:
         self.adjacency = adjacency  # [N, N], row = receiver
         self.edge_weight = edge_weight  # [E]
         self.lasting = lasting  # the same features will come again and again
-        self._smoothed: dict[str, tuple[Tensor, int, Tensor]] = {}
+        self._smoothed: dict[str, tuple[Tensor, int, tuple[Tensor, ...]]] = {}
         self._matrices: dict[str, tuple[Csr, Tensor]] = {}
 
     @staticmethod
@@ -49,14 +50,14 @@ class MaskedGraph:
     def at_sender(self, per_node: Tensor) -> Tensor:
         return per_node.index_select(0, self.adjacency.col64)
 
-    def smoothed(self, op: str, x: Tensor, *, again: bool) -> Tensor:
-        """S X of an operation whose output is S X W_1 (+ X W_2), [N, D]; kept where the same X is
-        to come again."""
+    def smoothed(self, op: str, x: Tensor, *, again: bool) -> tuple[Tensor, ...]:
+        """S X of an operation whose output is S X W_1 (+ X W_2), [N, D], or of one with a matrix
+        for each hop S^K X, ..., S X; kept where the same X is to come again."""
         if not (again and self.lasting) or x.is_inference() or torch.is_inference_mode_enabled():
-            return passed_on(OPERATIONS[op], self, x)
+            return smoothed(OPERATIONS[op], self, x)
         last = self._smoothed.get(op)
         if last is None or last[0] is not x or last[1] != x._version:
-            last = (x, x._version, passed_on(OPERATIONS[op], self, x))
+            last = (x, x._version, smoothed(OPERATIONS[op], self, x))
             self._smoothed[op] = last
         return last[2]
 
@@ -123,9 +124,30 @@ def propagate(
     if operation.attention:
         assert attention is not None
         out = attend(graph, products[0], attention)
+    elif operation.matrices > 2:
+        return over_hops(graph, operation.norm, products)
     else:
         out = passed_on(operation, graph, products[0])
     return out + products[1] if operation.matrices == 2 else out
+
+
+def over_hops(graph: MaskedGraph, norm: str, products: Sequence[Tensor]) -> Tensor:
+    """S^K P_1 + ... + S P_K + P_{K+1}, by Horner's rule."""
+    out = products[0]
+    for nearer in products[1:]:
+        out = received(graph, norm, out) + nearer
+    return out
+
+
+def smoothed(operation: Operation, graph: MaskedGraph, x: Tensor) -> tuple[Tensor, ...]:
+    """What the matrices that go over the edges are multiplied by, the farthest hop first."""
+    assert operation.norm is not None
+    if operation.matrices <= 2:
+        return (passed_on(operation, graph, x),)
+    hops = [x]
+    for _ in range(operation.steps):
+        hops.append(received(graph, operation.norm, hops[-1]))
+    return tuple(hops[:0:-1])
 
 
 def passed_on(operation: Operation, graph: MaskedGraph, p: Tensor) -> Tensor:

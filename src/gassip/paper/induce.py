@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.operations import OPERATIONS, gcn_weights
 from gassip.paper.masks import best_of_a_node, edge_keep, group_keep, weight_keep
@@ -14,10 +15,11 @@ from gassip.paper.supernet import Path, top_paths
 from gassip.settings import Settings
 from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
-from gassip.train.plan import Plan, Solution
+from gassip.train.plan import Decision, Plan, Row, Solution
 from gassip.train.shrink import compact
 
 TRIALS = 3  # trainings of each architecture that may be induced
+HIGHEST = "the highest mean validation score of three short trainings is taken"
 
 
 def _value(solution: Solution, metric: Metric) -> float:
@@ -29,8 +31,8 @@ def kept_weights(state: State, path: Path) -> list[Tensor]:
     """Binarised M_W of one path, per layer."""
     settings, layers = state.settings, state.supernet.layers
     if not settings.prune:
-        own = [layer.weight[:, layer.columns(k)] for layer, k in zip(layers, path, strict=True)]
-        return [torch.ones_like(weight, dtype=torch.bool) for weight in own]
+        weights = [layer.weight[:, layer.columns(k)] for layer, k in zip(layers, path, strict=True)]
+        return [torch.ones_like(weight, dtype=torch.bool) for weight in weights]
     scores = state.supernet.path_scores(path)
     if settings.weight_groups == "unit" and settings.weight_rule == "budget":
         return group_keep(scores, settings.weight_share)
@@ -67,20 +69,43 @@ def kept_edges(state: State) -> Tensor:
     return (keep | last)[state.slot]
 
 
-def best_path(state: State, settings: Settings, metric: Metric) -> Path:
-    """Of the most probable architectures the one that validates best under both masks, after short
-    trainings; line 9 reads off the most probable one where `induced_from` is 1."""
+def best_plan(
+    state: State, settings: Settings, metric: Metric, *, symmetrised: bool = False
+) -> tuple[Plan, Decision | None]:
+    """Of the most probable architectures, each with every dropout, what validates best under both
+    masks after short trainings; line 9 reads off the most probable one where `induced_from` is 1
+    and one dropout is named."""
     paths = top_paths(state.supernet.alpha, settings.search.induced_from)
-    if len(paths) == 1:
-        return paths[0]
-    values = []
-    for path in paths:
-        plan = induce(state, settings, path=path)
-        short = replace(plan.recipe, epochs=settings.search.induce_epochs)
-        trial = replace(plan, recipe=short)
-        solutions = retrain_many(state.graph, trial, seeds=range(TRIALS), metric=metric)
-        values.append(sum(_value(solution, metric) for solution in solutions))
-    return paths[values.index(max(values))]
+    retraining = settings.retraining
+    dropouts = tuple(dict.fromkeys((retraining.dropout, *retraining.dropouts)))  # each once
+    plans = [
+        with_dropout(induce(state, settings, symmetrised=symmetrised, path=path), dropout)
+        for path in paths
+        for dropout in dropouts
+    ]
+    if len(plans) == 1:
+        return plans[0], None
+    values = [short_score(state.graph, plan, settings, metric) for plan in plans]
+    names = [f"{plan.architecture}, dropout {plan.recipe.dropout:g}" for plan in plans]
+    best = values.index(max(values))
+    tried: list[Row] = [
+        {"name": name, "score": value} for name, value in zip(names, values, strict=True)
+    ]
+    decision = Decision(stage="induced", taken=names[best], tried=tuple(tried), statistic=HIGHEST)
+    return plans[best], decision
+
+
+def with_dropout(plan: Plan, dropout: float) -> Plan:
+    """The plan with another dropout in its training."""
+    return replace(plan, recipe=replace(plan.recipe, dropout=dropout))
+
+
+def short_score(graph: Graph, plan: Plan, settings: Settings, metric: Metric) -> float:
+    """The mean validation score of the plan's short trainings."""
+    short = replace(plan.recipe, epochs=settings.search.induce_epochs)
+    trial = replace(plan, recipe=short)
+    solutions = retrain_many(graph, trial, seeds=range(TRIALS), metric=metric)
+    return sum(_value(solution, metric) for solution in solutions) / TRIALS
 
 
 @torch.no_grad()

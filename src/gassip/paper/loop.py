@@ -26,6 +26,8 @@ from gassip.paper.masks import weight_mask
 from gassip.paper.state import State
 from gassip.paper.supernet import Path, top_paths
 from gassip.settings.search import Search
+from gassip.train.deadline import Deadline
+from gassip.train.divergence import check_loss, check_scores
 from gassip.train.plan import Row
 
 
@@ -45,12 +47,15 @@ def run(
     metric: Metric = "accuracy",
     on_epoch: Callable[[Row], None] | None = None,
     checkpoint: Checkpoint | None = None,
+    deadline: Deadline | None = None,
 ) -> State:
     """Algorithm 2, lines 1-8: the state after the last epoch."""
     state = State(graph, settings)
     if checkpoint is not None and (saved := checkpoint.load()) is not None:
         state.restore(*saved)
     while len(state.history) < settings.epochs:
+        if deadline is not None:
+            deadline.check()
         state.history.append(epoch(state, metric))
         if on_epoch is not None:
             on_epoch(state.history[-1])
@@ -87,6 +92,7 @@ def step_weights(state: State) -> Row:
     for path in paths:
         logits = net(graph.x, state.masked, weights, path=path, dropout=settings.dropout)
         loss = loss + F.cross_entropy(logits[graph.train_mask], graph.y[graph.train_mask])
+    check_loss(loss, graph, len(state.history) + 1, settings.lr_weight)
     train_loss = float(loss.detach())
     if settings.prune and settings.score_sparsity > 0:
         masks = torch.cat(
@@ -170,6 +176,7 @@ def step_alpha(state: State, weights: list[Tensor], products: Tensor | None, met
     settings, graph, net = state.settings, state.graph, state.supernet
     logits = net(graph.x, state.masked, weights, first_products=products)
     nodes = graph.val_mask if settings.alpha_nodes == "val" else graph.train_mask
+    check_scores(logits.detach(), graph, settings.lr_weight)
     loss = F.cross_entropy(logits[nodes], graph.y[nodes])
     (net.alpha.grad,) = torch.autograd.grad(loss, (net.alpha,))
     state.optimizers["alpha"].step()
@@ -186,9 +193,20 @@ def outlook(state: State) -> Row:
     (path,) = top_paths(state.supernet.alpha, 1)
     row: Row = {"alpha_entropy": state.supernet.alpha_entropy()}
     row["architecture"] = " ‖ ".join(state.settings.ops[k] for k in path)
+    row |= alpha_shares(state)
     if state.settings.prune:
         keep = kept_weights(state, path)
         row["weights_kept"] = sum(int(k.sum()) for k in keep) / sum(k.numel() for k in keep)
     if state.settings.sparsify:
         row["edges_kept"] = float(kept_edges(state).float().mean())
     return row
+
+
+def alpha_shares(state: State) -> Row:
+    """softmax α, one number for each operation of each layer: `alpha_<layer>_<operation>`."""
+    shares = torch.softmax(state.supernet.alpha.detach(), 1).tolist()
+    return {
+        f"alpha_{layer}_{name}": share
+        for layer, row in enumerate(shares, 1)
+        for name, share in zip(state.settings.ops, row, strict=True)
+    }

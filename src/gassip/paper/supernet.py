@@ -89,10 +89,10 @@ class Supernet(nn.Module):
         lowest = []
         for l, (layer, k) in enumerate(zip(self.layers, path, strict=True)):
             columns = layer.columns(k).stop - layer.columns(k).start
-            own = rows[l].unsqueeze(1).expand(-1, columns)
+            least = rows[l].unsqueeze(1).expand(-1, columns)
             if l + 1 < len(rows):  # the classes have no score
-                own = torch.minimum(own, rows[l + 1].repeat(columns // layer.out_width))
-            lowest.append(own.contiguous())
+                least = torch.minimum(least, rows[l + 1].repeat(columns // layer.out_width))
+            lowest.append(least.contiguous())
         return lowest
 
     def forward(

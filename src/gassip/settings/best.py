@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from gassip.best.edge_ranking import RANKINGS
+from gassip.best.rules import SIZE_SHARE
 from gassip.errors import GassipError
 from gassip.operations import NET_OPS
 from gassip.settings.fields import (
@@ -104,7 +105,9 @@ class Student(Part):
         "", "operations of the student joined by +; empty: chosen on validation"
     )
     size_share: float = setting(
-        0.35, "weights of the student, as a share of a GCN with 64 hidden units", POSITIVE
+        float(SIZE_SHARE),
+        "weights of the student, as a share of a GCN with 64 hidden units",
+        POSITIVE,
     )
     feature_share: float = setting(1.0, "share of the input features that the student reads", SHARE)
     feature_rule: Literal["teacher", "random"] = setting(
@@ -180,6 +183,27 @@ class LabelPropagation(Part):
     label_propagation: bool = setting(
         True, "add label-propagation logits if the validation likelihood rises"
     )
+    serves: Literal["any", "own"] = setting(
+        "any",
+        "graphs it serves: any, or own (may train with label propagation)",
+        flat="for",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(Part):
+    """Plain nets: light, trained on labels alone; the first ones under a time limit."""
+
+    plain: tuple[str, ...] = setting(
+        ("Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"),
+        "architectures of plain nets, operations joined by +",
+    )
+    plain_epochs: int = setting(200, "most epochs of a plain net", POSITIVE)
+    plain_only: bool = setting(False, "take the best plain net: no supernet, no teacher")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_architectures(self.plain)
 
 
 def check_architectures(given: tuple[str, ...]) -> None:
@@ -202,9 +226,10 @@ class Best:
     edges: EdgeCut = field(default_factory=EdgeCut)
     pruning: Pruned = field(default_factory=Pruned)
     labels: LabelPropagation = field(default_factory=LabelPropagation)
+    plain: Plain = field(default_factory=Plain)
 
 
 STAGES: dict[str, type[Part]] = {
-    own.name: own.default_factory  # type: ignore[misc]
-    for own in fields(Best)
+    stage.name: stage.default_factory  # type: ignore[misc]
+    for stage in fields(Best)
 }

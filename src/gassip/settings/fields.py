@@ -36,11 +36,11 @@ class Part:
 
     def __post_init__(self) -> None:
         types = types_of(type(self))
-        for own in fields(self):
-            name, kind = own.metadata.get("flat") or own.name, types[own.name]
-            value = checked(name, kind, getattr(self, own.name))
-            check_range(name, own.metadata.get("range"), value)
-            object.__setattr__(self, own.name, value)
+        for entry in fields(self):
+            name, kind = entry.metadata.get("flat") or entry.name, types[entry.name]
+            value = checked(name, kind, getattr(self, entry.name))
+            check_range(name, entry.metadata.get("range"), value)
+            object.__setattr__(self, entry.name, value)
 
 
 def types_of(part: type) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def checked(name: str, kind: Any, value: Any) -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(value, (tuple, list)):
             raise GassipError(f"{name} is {value!r}; it must be a list")
-        return tuple(checked(name, get_args(kind)[0], own) for own in value)
+        return tuple(checked(name, get_args(kind)[0], item) for item in value)
     if get_origin(kind) is Literal:
         if not isinstance(value, str) or value not in get_args(kind):
             raise GassipError(f"{name} is {value!r}; choose one of {', '.join(get_args(kind))}")
@@ -63,6 +63,10 @@ def checked(name: str, kind: Any, value: Any) -> Any:
     mistaken = isinstance(value, bool) and kind in (int, float)
     if not isinstance(value, allowed) or mistaken:
         raise GassipError(f"{name} is {value!r}; it must be a {getattr(kind, '__name__', kind)}")
+    if isinstance(value, int) and abs(value) >= 2**1000:
+        raise GassipError(f"{name} has hundreds of digits; it must lie below 2**31")
+    if isinstance(value, int) and abs(value) >= 2**31:
+        raise GassipError(f"{name} is {float(value):g}; it must lie below 2**31")
     if kind is float and value != value:
         raise GassipError(f"{name} is {value}; it must be a number")
     if kind is float:
@@ -73,8 +77,8 @@ def checked(name: str, kind: Any, value: Any) -> Any:
 
 def check_range(name: str, within: Range | None, value: Any) -> None:
     several = isinstance(value, tuple)
-    for own in value if several else (value,):
-        if isinstance(own, float) and isinf(own) and within is not POSITIVE_OR_INFINITE:
-            raise GassipError(f"{name} is {own}; it must be finite")
-        if within is not None and not within.holds(own):
+    for item in value if several else (value,):
+        if isinstance(item, float) and isinf(item) and within is not POSITIVE_OR_INFINITE:
+            raise GassipError(f"{name} is {item}; it must be finite")
+        if within is not None and not within.holds(item):
             raise GassipError(f"{name} is {list(value) if several else value}; {within.text}")

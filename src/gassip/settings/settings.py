@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from gassip.errors import GassipError
+from gassip.errors import GassipError, refuse_special
 from gassip.settings.best import STAGES, Best
 from gassip.settings.fields import Part, checked, types_of
 from gassip.settings.old import DECIDED, renamed, upgraded
@@ -65,8 +65,8 @@ class Settings:
         """With some settings replaced, by flat name; one of `best` alone switches `best` on."""
         parts: dict[str, dict[str, Any]] = {}
         for name, value in given.items():
-            own = known(name)
-            parts.setdefault(own.part, {})[own.attribute] = value
+            entry = known(name)
+            parts.setdefault(entry.part, {})[entry.attribute] = value
         best = self.best
         if best is None and any(FIELDS[name].stage for name in given):
             best = Best()
@@ -83,17 +83,17 @@ class Settings:
     def flat(self) -> dict[str, Any]:
         """Every setting by its flat name, as JSON has it: lists for tuples."""
         out = {}
-        for own in FIELDS.values():
-            if not own.stage or self.best is not None:
-                value = self.value(own)
-                out[own.name] = list(value) if isinstance(value, tuple) else value
+        for entry in FIELDS.values():
+            if not entry.stage or self.best is not None:
+                value = self.value(entry)
+                out[entry.name] = list(value) if isinstance(value, tuple) else value
         return out
 
-    def value(self, own: Field) -> Any:
-        if own.part == "":
+    def value(self, entry: Field) -> Any:
+        if entry.part == "":
             return self.direction
-        holder = self.best if own.stage else self
-        return getattr(getattr(holder, own.part), own.attribute)
+        holder = self.best if entry.stage else self
+        return getattr(getattr(holder, entry.part), entry.attribute)
 
 
 def from_flat(given: Mapping[str, Any]) -> Settings:
@@ -113,11 +113,11 @@ def _fields() -> dict[str, Field]:
         *((name, part, True) for name, part in STAGES.items()),
     ]
     for where, part, stage in parts:
-        for own in fields(part):
-            name = own.metadata["flat"] or own.name
+        for entry in fields(part):
+            name = entry.metadata["flat"] or entry.name
             title = (part.__doc__ or where).rstrip(".")
-            kind, text = types_of(part)[own.name], own.metadata["help"]
-            found[name] = Field(name, title, kind, own.default, text, where, own.name, stage)
+            kind, text = types_of(part)[entry.name], entry.metadata["help"]
+            found[name] = Field(name, title, kind, entry.default, text, where, entry.name, stage)
     return found
 
 
@@ -147,6 +147,7 @@ NOT_IN_BEST = {
     "weight_share": "chooses the size of the net on validation (--size-share)",
     "edge_rule": "chooses the edges on validation (--edge-shares)",
     "edge_share": "chooses the edges on validation (--edge-shares)",
+    "retrain_dropouts": "chooses a recipe on validation (--recipes)",
 }
 CHOSEN_BY_RECIPE = ("retrain_dropout", "retrain_weight_decay")
 
@@ -174,7 +175,7 @@ def without_effect(settings: Settings, names: Iterable[str]) -> list[str]:
 def foreign(settings: Settings) -> set[str]:
     """The settings of the other preset: no other setting makes a search read them."""
     if settings.best is None:
-        return {name for name, own in FIELDS.items() if own.stage}
+        return {name for name, entry in FIELDS.items() if entry.stage}
     return set(NOT_IN_BEST)
 
 
@@ -209,10 +210,11 @@ def read_settings(path: Path) -> dict[str, Any]:
     import tomllib  # a tenth of the start-up; only a file needs it
 
     try:
+        refuse_special(path)
         text = path.read_text(encoding="utf-8")
         found = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise GassipError(f"cannot read settings from {path}: {error}") from None
     if not isinstance(found, dict):
         raise GassipError(f"{path} must hold a table of settings, not a {type(found).__name__}")
-    return upgraded(found, frozenset(name for name, own in FIELDS.items() if own.stage))
+    return upgraded(found, frozenset(name for name, entry in FIELDS.items() if entry.stage))

@@ -30,6 +30,12 @@ class Retraining(Part):
     dropout: float = setting(
         0.8, "dropout in the final training", PROBABILITY, flat="retrain_dropout"
     )
+    dropouts: tuple[float, ...] = setting(
+        (),
+        "dropouts tried beside retrain_dropout with every architecture that may be induced",
+        PROBABILITY,
+        flat="retrain_dropouts",
+    )
     keep_epoch: Keep = setting("best", "epoch that is kept: the best on validation, or the last")
 
 
@@ -56,6 +62,9 @@ class Recipe(Part):
     prune_rule: PruneRule = setting("magnitude", "which weights stay")
     label_weight: float = setting(
         0.0, "weight of the label-propagation logits; 0: none are added", NOT_NEGATIVE
+    )
+    labels_in_training: bool = setting(
+        True, "whether these logits are added in training too, or at prediction alone"
     )
 
     @staticmethod

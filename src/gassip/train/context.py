@@ -1,14 +1,13 @@
 """What a method is given besides the graph: a seed, the metric of validation, and a listener."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from gassip.train.events import Event as Event
+from gassip.train.events import Listener as Listener
+
 if TYPE_CHECKING:
     from gassip.metrics import Metric
-
-Event = Mapping[str, float | str]  # the figures of one epoch or of one trial
-Listener = Callable[[Event], None]
 
 
 @dataclass(frozen=True)

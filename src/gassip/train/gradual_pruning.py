@@ -86,8 +86,8 @@ class Pruning:
         if epoch == self.last:
             model.prune(keep)
         else:
-            for weight, own in zip(weights, keep, strict=True):
-                weight.mul_(own)
+            for weight, mask in zip(weights, keep, strict=True):
+                weight.mul_(mask)
 
     @staticmethod
     def _highest(model: Net, scores: list[Tensor], count: int) -> list[Tensor]:

@@ -43,7 +43,7 @@ def consistency(shares: Sequence[Tensor], temperature: float) -> Tensor:
     """L_con over passes [N, C] each."""
     with torch.no_grad():
         target = sharpened(torch.stack(list(shares)).mean(0), temperature)
-    return torch.stack([(own - target).square().sum(1).mean() for own in shares]).mean()
+    return torch.stack([(probs - target).square().sum(1).mean() for probs in shares]).mean()
 
 
 def distillation(log_share: Tensor, teacher: Tensor, nodes: Tensor) -> Tensor:
@@ -66,8 +66,12 @@ def alone(recipe: Recipe) -> Loss:
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
         logs = [F.log_softmax(model.run(graph.x, masked), 1) for _ in range(2)]
         train = graph.train_mask
-        labels = torch.stack([F.nll_loss(own[train], graph.y[train]) for own in logs]).mean()
-        agreement = consistency([own.exp() for own in logs], recipe.consistency_temperature)
+        labels = torch.stack(
+            [F.nll_loss(log_probs[train], graph.y[train]) for log_probs in logs]
+        ).mean()
+        agreement = consistency(
+            [log_probs.exp() for log_probs in logs], recipe.consistency_temperature
+        )
         return labels + recipe.consistency * min(1.0, epoch / recipe.consistency_ramp) * agreement
 
     return loss

@@ -7,7 +7,7 @@
 Shapes: N nodes, E directed edges of the graph as the plan reads it, C classes.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -16,6 +16,7 @@ from gassip.nn.net import Architecture, Model
 from gassip.nn.size import Size
 from gassip.settings import Settings
 from gassip.settings.training import Recipe
+from gassip.train.leaderboard import Standing
 
 Row = dict[str, float | str]
 
@@ -39,6 +40,7 @@ class Plan:
     recipe: Recipe  # how the net is trained
     architecture: Architecture
     symmetrised: bool = False  # whether every edge is read both ways
+    weighted: bool = True  # whether the given weights of edges are used
     soft_edges: bool = False  # kept edges weigh M_G besides what was given
     weight_keep: list[Tensor]  # per layer, bool, of the shape of its weight
     edge_keep: Tensor  # [E] bool
@@ -50,16 +52,22 @@ class Plan:
     feature_index: Tensor | None = None  # [kept] int64: the columns of x the net reads; None: all
     teacher: Tensor | None = None  # [N, C] soft labels of the training; None: labels alone
     decisions: tuple[Decision, ...] = ()
+    leaderboard: tuple[Standing, ...] = ()  # every net that the search trained, in that order
 
     def on(self, graph: Graph, *, all_edges: bool = False) -> Graph:
         """The graph as this plan reads it: symmetrised or as given, with the kept edges only, which
         weigh M_G (`soft_edges`) or as given."""
-        graph = symmetrised(graph, self.symmetrised)
+        graph = symmetrised(graph if self.weighted else unweighted(graph), self.symmetrised)
         if all_edges:
             return graph
         return graph.keep(
             self.edge_keep, graph.weight * self.edge_mask if self.soft_edges else None
         )
+
+
+def unweighted(graph: Graph) -> Graph:
+    """The graph with all of its edges, each of weight 1."""
+    return graph if graph.edge_weight is None else replace(graph, edge_weight=None)
 
 
 def symmetrised(graph: Graph, both: bool) -> Graph:

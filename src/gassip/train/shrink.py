@@ -118,18 +118,18 @@ def shrink_net(net: Net) -> Net:
 
 
 def simplified(state: State, architecture: Architecture) -> Architecture:
-    """Operations whose propagated weights are all zero become Linear, in `state` and in the
-    architecture."""
+    """Operations whose propagated weights are all zero become Linear, those whose farthest hop is
+    zero lose it, in `state` and in the architecture."""
     ops = list(architecture.ops)
-    for l, op in enumerate(ops):
+    for l in range(len(ops)):
         width = state[f"layers.{l}.bias"].shape[1]
-        if OPERATIONS[op].norm is None or bool(state[f"layers.{l}.weight"][:, :width].any()):
-            continue
-        ops[l] = "Linear"
-        state.pop(f"layers.{l}.attention", None)
-        if OPERATIONS[op].matrices == 2:  # what is left is the root part
-            for name in {f"layers.{l}.weight", f"weight_keep_{l}"} & state.keys():
-                state[name] = state[name][:, width:].contiguous()
+        while OPERATIONS[ops[l]].norm and not bool(state[f"layers.{l}.weight"][:, :width].any()):
+            operation = OPERATIONS[ops[l]]
+            ops[l] = operation.shorter or "Linear"
+            state.pop(f"layers.{l}.attention", None)
+            if operation.matrices > 1:  # what is left are the nearer hops, or the node itself
+                for name in {f"layers.{l}.weight", f"weight_keep_{l}"} & state.keys():
+                    state[name] = state[name][:, width:].contiguous()
     heads = tuple(
         h if OPERATIONS[op].attention else 1 for op, h in zip(ops, architecture.heads, strict=False)
     )
@@ -149,7 +149,7 @@ def fold_constants(state: State, architecture: Architecture, l: int) -> None:
         value = F.batch_norm(value.unsqueeze(0), mean, var, scale, shift, eps=1e-5)[0]
     out = state[f"layers.{l + 1}.bias"].shape[1]
     # columns whose constants are not constant after the operation
-    propagated = 0 if operation.norm is None else out
+    propagated = operation.propagated * out
     exact = constant & ((value == 0) | ~(following[:, :propagated] != 0).any(1))
     if not operation.own_weights:  # nothing of it stays where it is
         exact = constant & (value == 0)
@@ -186,22 +186,24 @@ def take(
     taken: State = {}
     for name, value in tensors.items():
         l = int("".join(c for c in name if c.isdigit()))
-        own = rows[l + 1] if l + 1 < len(rows) else None  # the classes all stay
+        columns = rows[l + 1] if l + 1 < len(rows) else None  # the classes all stay
         if name.endswith("num_batches_tracked"):
             taken[name] = value
-        elif name.startswith("norms.") and own is not None:
-            taken[name] = value[own]
+        elif name.startswith("norms.") and columns is not None:
+            taken[name] = value[columns]
         elif name.endswith(".bias"):
-            taken[name] = value if own is None else value[:, own]
+            taken[name] = value if columns is None else value[:, columns]
         elif name.endswith(".attention"):
-            heads = value.shape[1] if own is None else narrowed_heads(own, value.shape[1])
-            taken[name] = (value.flatten(1) if own is None else value.flatten(1)[:, own]).view(
-                2, heads, -1
-            )
+            heads = value.shape[1] if columns is None else narrowed_heads(columns, value.shape[1])
+            taken[name] = (
+                value.flatten(1) if columns is None else value.flatten(1)[:, columns]
+            ).view(2, heads, -1)
         else:
             value = value[rows[l]]
             taken[name] = (
-                value if own is None else value[:, own.repeat(value.shape[1] // own.numel())]
+                value
+                if columns is None
+                else value[:, columns.repeat(value.shape[1] // columns.numel())]
             )
     return {name: value.contiguous() for name, value in taken.items()}
 

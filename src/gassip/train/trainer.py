@@ -18,6 +18,8 @@ from gassip.metrics import Metric, all_scores, score
 from gassip.nn.net import Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.nn.size import size_of
+from gassip.train.deadline import Deadline, TimeUp
+from gassip.train.divergence import check_loss, check_scores
 from gassip.train.gradual_pruning import Pruning
 from gassip.train.label_propagation import (
     known_labels,
@@ -26,6 +28,8 @@ from gassip.train.label_propagation import (
 )
 from gassip.train.losses import Loss, supervised, training_loss
 from gassip.train.plan import Plan, Solution
+
+State = dict[str, Tensor]  # of a model
 
 
 @contextmanager
@@ -48,18 +52,24 @@ def train(
     keep: str = "best",
     pruning: Pruning | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
+    deadline: Deadline | None = None,
 ) -> int:
     """Adam on `loss`; leaves `model` at its best validation epoch, or its `last`, and returns that
-    epoch (from 1)."""
+    epoch (from 1). A deadline ends the training after any epoch; `TimeUp` if no net is left then:
+    one that is pruned on the way was not yet as small as it is to be."""
     if pruning is not None:
         pruning.check(model)
     masked = MaskedGraph.of(graph, lasting=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
     best, best_state, best_epoch = (-torch.inf, -torch.inf), model.state_dict(), 0
     for epoch in range(1, epochs + 1):
+        if deadline is not None and deadline.passed and epoch > 1:
+            best_state, best_epoch = at_deadline(model, best_state, best_epoch, epoch - 1, pruning)
+            break
         model.train()
         optimizer.zero_grad()
         value_of_loss = loss(model, graph, masked, epoch)
+        check_loss(value_of_loss, graph, epoch, lr)
         value_of_loss.backward()
         optimizer.step()
         if pruning is not None:
@@ -84,6 +94,17 @@ def train(
     model.label_logits = None
     model.eval()
     return best_epoch
+
+
+def at_deadline(
+    model: Model, best_state: State, best_epoch: int, epoch: int, pruning: Pruning | None
+) -> tuple[State, int]:
+    """The net to leave behind after `epoch`: the best so far, else the present one."""
+    if best_epoch:
+        return best_state, best_epoch
+    if pruning is not None:
+        raise TimeUp
+    return model.state_dict(), epoch
 
 
 @torch.no_grad()
@@ -132,6 +153,7 @@ def solve(
     pruning: Pruning | None = None,
     edges_total: int | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
+    deadline: Deadline | None = None,
 ) -> Solution:
     """Build a model, train it on `graph` as it is, and count what it is made of; all randomness
     follows from `seed`."""
@@ -149,6 +171,7 @@ def solve(
             keep=keep,
             pruning=pruning,
             on_epoch=on_epoch,
+            deadline=deadline,
         )
     return conclude(model, graph, began=began, best_epoch=best_epoch, edges_total=edges_total)
 
@@ -165,10 +188,12 @@ def conclude(
     """Score a trained model and count what it is made of; `began` is a reading of
     `time.perf_counter`."""
     kept, total = model.num_weights()
+    predicted = predict(model, graph)
+    check_scores(predicted, graph)
     return Solution(
         model=model,
         graph=graph,
-        scores=all_scores(predict(model, graph), graph),
+        scores=all_scores(predicted, graph),
         weights_kept=kept,
         weights_total=total,
         edges_kept=graph.num_edges,
@@ -187,12 +212,15 @@ def retrain(
     seed: int = 0,
     metric: Metric = "accuracy",
     on_epoch: Callable[[dict[str, float]], None] | None = None,
+    deadline: Deadline | None = None,
 ) -> Solution:
     """Train what a search found on the sparser graph, with the pruned weights at exactly 0."""
     recipe, kept = plan.recipe, plan.on(graph)
     return solve(
         kept,
-        lambda: with_label_logits(planned_net(kept, plan), kept, recipe.label_weight),
+        lambda: with_label_logits(
+            planned_net(kept, plan), kept, recipe.label_weight, recipe.labels_in_training
+        ),
         epochs=recipe.epochs,
         lr=recipe.lr,
         weight_decay=recipe.weight_decay,
@@ -203,13 +231,15 @@ def retrain(
         pruning=Pruning.of(recipe),
         edges_total=plan.edge_keep.numel(),
         on_epoch=on_epoch,
+        deadline=deadline,
     )
 
 
-def with_label_logits(net: Net, graph: Graph, weight: float) -> Net:
-    """The net, to whose logits label-propagation logits are added with this weight."""
+def with_label_logits(net: Net, graph: Graph, weight: float, in_training: bool = True) -> Net:
+    """The net, to whose logits label-propagation logits are added with this weight: in training
+    and at prediction, or at prediction alone."""
     net.label_weight = weight
-    if weight:
+    if weight and in_training:
         logits = out_of_fold_label_logits(
             known_labels(graph), graph.num_classes, MaskedGraph.of(graph)
         )
