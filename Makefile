@@ -1,11 +1,11 @@
-# make demo | test | bench | lint | clean. The first call of a target installs what it needs into .venv, later ones nothing.
+# make demo | test | fuzz | bench | lint | clean. The first call of a target installs what it needs into .venv, later ones nothing.
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALLED_TEST := .venv/.installed-test
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test fuzz bench lint clean
 .DELETE_ON_ERROR:
 
 demo: $(INSTALLED)
@@ -14,6 +14,10 @@ demo: $(INSTALLED)
 test: lint
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+# twenty times the bad inputs of the ordinary tests
+fuzz: $(INSTALLED_TEST)
+	GASSIP_FUZZ=20 $(BIN)/python -m pytest tests/fuzz
 
 lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check .

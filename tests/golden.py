@@ -96,7 +96,7 @@ def misleading() -> Graph:
 GRAPHS = {"words": words, "one-way": one_way, "misleading": misleading}
 OWN: dict[str, dict[str, Any]] = {
     "words": {"prune_epochs": 150, "retrain_epochs": 8, "size_share": 0.06, "teacher_hidden": 64},
-    "one-way": {"size_share": 1.0, "heads": 2},
+    "one-way": {"size_share": 1.0, "heads": 2, "for": "own"},
     "misleading": {"layers": 3},
 }
 

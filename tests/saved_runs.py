@@ -1,5 +1,7 @@
 """Runs with random weights, saved to a folder: what the tests of runtime and export start from."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import torch
 from gassip.graph.graph import Graph
 from gassip.metrics import all_scores
 from gassip.nn.net import Architecture, Net
+from gassip.runs.format import digest
 from gassip.runs.write import Meta, save
 from gassip.settings import Settings
 from gassip.train.plan import Plan, Solution
@@ -76,3 +79,13 @@ def save_run(
         best_epoch=1,
     )
     return save(folder, graph, plan, solution, source=source)
+
+
+def refit(folder: Path, contents: Mapping[str, bytes], **changed: object) -> None:
+    """Edit files and entries of meta.json, and make the checksums fit again."""
+    meta = json.loads((folder / "meta.json").read_bytes()) | changed
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+        meta["files"][name] = hashlib.sha256(content).hexdigest()
+    meta["sha256"] = digest(meta)
+    (folder / "meta.json").write_text(json.dumps(meta))

@@ -26,6 +26,7 @@ from gassip.runs import checkpoint
 from gassip.runs import write as artefact
 from gassip.settings import Settings
 from gassip.settings.settings import FIELDS, Field
+from gassip.train.events import Lines
 from gassip.train.plan import Plan
 
 QUICK = [
@@ -123,7 +124,9 @@ def test_search_ends_with_a_summary_and_the_folder(
     assert set(os.listdir("runs/graph-paper-seed0")) == {
         "meta.json",
         "decisions.json",
+        "leaderboard.json",
         "inputs.safetensors",
+        "report.html",
         *artefact.FILES,
     }
 
@@ -158,7 +161,7 @@ def test_on_a_terminal_there_is_a_bar(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main(["search", "--data", "graph.npz", *QUICK]) == 0
     err = capsys.readouterr().err
-    assert "5/5" in err and "━" in err and "weights" in err and "‖" in err
+    assert "━" in err and "left 0 s" in err and "best " in err and "‖" in err
 
 
 def words_of(own: Field) -> tuple[list[str], object]:
@@ -397,7 +400,7 @@ def test_a_folder_that_exists_is_kept(ready: Path, capsys: pytest.CaptureFixture
     refused(capsys, [*own, "--out", "run"], "run exists", "--overwrite")
     refused(capsys, [*own, "--out", "run", "--resume"], "nothing to resume")
     refused(capsys, [*own, "--out", "letters", "--overwrite"], "not the folder of a run")
-    refused(capsys, [*own, "--out", "letters/letter.txt/run"], "Not a directory")
+    refused(capsys, [*own, "--out", "letters/letter.txt/run"], "letter.txt is not a folder")
     assert main([*own, "--out", "run", "--overwrite", "--seed", "8"]) == 0
     assert artefact.open_run("run").meta["seed"] == 8
     assert sorted(os.listdir()) == ["letters", "run"]
@@ -405,14 +408,14 @@ def test_a_folder_that_exists_is_kept(ready: Path, capsys: pytest.CaptureFixture
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """As Ctrl-C would, at a line of progress."""
-    real = common._line
+    real = Lines.say
 
-    def line(title: str, total: int, row: common.Row) -> None:
-        if text in f"{title} {row['epoch']}/{total}":
+    def say(self: Lines, line: str) -> None:
+        if text in line:
             raise KeyboardInterrupt
-        real(title, total, row)
+        real(self, line)
 
-    monkeypatch.setattr(common, "_line", line)
+    monkeypatch.setattr(Lines, "say", say)
 
 
 @pytest.mark.parametrize("moment", ["search 4/5", "retrain 2/3"])

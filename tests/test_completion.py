@@ -1,4 +1,4 @@
-"""The scripts of `gassip completion`: bash's is run, the others are read."""
+"""The scripts of `gassip completion`: those of the shells that are here are run."""
 
 import shlex
 import shutil
@@ -9,11 +9,13 @@ import pytest
 
 from gassip import cli
 from gassip.commands.completion import SHELLS, script
+from gassip.deploy.formats import FORMATS
 from gassip.graph.datasets import DATASETS
 from gassip.methods import METHODS
+from gassip.settings import PRESETS
 from gassip.settings.settings import FIELDS
 
-BASH = shutil.which("bash")
+BASH, ZSH, FISH = (shutil.which(shell) for shell in ("bash", "zsh", "fish"))
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +50,13 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("gassip ", set(cli.COMMANDS)),
         ("gassip ex", {"explain", "export"}),
         ("gassip search --pre", {"--preset"}),
-        ("gassip search --preset ", {"best", "paper", "literal"}),
+        ("gassip search --preset ", set(PRESETS)),
         ("gassip search --preset paper --edge-rule ", {"paper", "half", "budget"}),
         ("gassip search --metric ma", {"macro-f1"}),
         ("gassip search --max-l", {"--max-latency-ms"}),
         ("gassip search --no-label", {"--no-label-propagation"}),
         ("gassip search --dataset ", set(DATASETS)),
-        ("gassip export run --format ", {"runtime", "onnx", "executorch"}),
+        ("gassip export run --format ", set(FORMATS)),
         ("gassip run gassi", {name for name in METHODS if name.startswith("gassi")}),
         ("gassip completion z", {"zsh"}),
     ],
@@ -78,3 +80,25 @@ def test_every_shell_has_a_script(shell: str, capsys: pytest.CaptureFixture[str]
     assert cli.main(["completion", shell]) == 0
     out = capsys.readouterr().out
     assert "search" in out and "label-propagation" in out and "debian" in out
+
+
+@pytest.mark.skipif(FISH is None, reason="no fish")
+def test_fish_offers(tmp_path: Path) -> None:
+    assert FISH is not None
+    path = tmp_path / "gassip.fish"
+    path.write_text(script(cli.build_parser(), "fish"))
+    for line, expected in {
+        "gassip ex": {"explain", "export"},
+        "gassip search --preset ": set(PRESETS),
+    }.items():
+        code = f"source {shlex.quote(str(path))}; complete -C {shlex.quote(line)}"
+        done = subprocess.run([FISH, "-c", code], capture_output=True, text=True, check=True)
+        assert {row.split("\t")[0] for row in done.stdout.splitlines()} == expected
+
+
+@pytest.mark.skipif(ZSH is None, reason="no zsh")
+def test_zsh_reads_its_script(tmp_path: Path) -> None:
+    assert ZSH is not None
+    path = tmp_path / "_gassip"
+    path.write_text(script(cli.build_parser(), "zsh"))
+    subprocess.run([ZSH, "-n", str(path)], check=True)

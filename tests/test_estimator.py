@@ -80,7 +80,9 @@ def test_score_is_the_metric_on_the_test_nodes(fitted: GassipClassifier, data: D
     right = torch.from_numpy(fitted.predict(data)) == data.y
     assert fitted.score(data) == pytest.approx(float(right[data.test_mask].float().mean()))
     assert fitted.score(data) == pytest.approx(fitted.solution_.accuracy["test"])
-    assert fitted.score(data, data.train_mask) == pytest.approx(fitted.solution_.accuracy["train"])
+    assert fitted.score(data, mask=data.train_mask) == pytest.approx(
+        fitted.solution_.accuracy["train"]
+    )
 
 
 def test_score_without_masks_uses_the_drawn_ones(data: Data) -> None:
@@ -97,10 +99,10 @@ def test_score_on_a_graph_that_lacks_a_class(fitted: GassipClassifier, data: Dat
     nodes = torch.arange(60)
     only = Data(x=data.x, edge_index=data.edge_index, y=torch.where(data.y == 40, 40, -1))
     share = (torch.from_numpy(fitted.predict(data)) == 40)[data.y == 40].float().mean()
-    assert fitted.score(only, nodes >= 0) == pytest.approx(float(share))
+    assert fitted.score(only, mask=nodes >= 0) == pytest.approx(float(share))
     only.y[0] = 99
     with pytest.raises(GassipError, match="label 99"):
-        fitted.score(only, nodes >= 0)
+        fitted.score(only, mask=nodes >= 0)
 
 
 def test_a_graph_serves_as_well_as_data(
@@ -118,7 +120,9 @@ def test_a_graph_serves_as_well_as_data(
 def test_sklearn_habits(fitted: GassipClassifier) -> None:
     parameters = fitted.get_params()
     assert parameters["seed"] == 1 and parameters["settings"] == SMALL
-    assert set(parameters) == {"preset", "seed", "metric", "device", "settings", "budget"}
+    names = {"preset", "seed", "metric", "device", "settings", "budget", "graph", "verbose"}
+    names |= {"callback", "jobs", "time_limit", "refit"}
+    assert set(parameters) == names
     other = clone(fitted).set_params(seed=7)
     assert other.seed == 7 and fitted.seed == 1
     with pytest.raises(NotFittedError):
@@ -147,9 +151,9 @@ def test_wrong_input_is_named(fitted: GassipClassifier, data: Data) -> None:
     with pytest.raises(GassipError, match="1-based"):
         fitted.predict(Data(x=data.x, edge_index=torch.tensor([[1], [60]])))
     with pytest.raises(GassipError, match="mask must hold"):
-        fitted.score(data, torch.ones(3, dtype=torch.bool))
-    with pytest.raises(GassipError, match=r"data\.y"):
-        fitted.fit(data, data.y)
+        fitted.score(data, mask=torch.ones(3, dtype=torch.bool))
+    with pytest.raises(GassipError, match=r"mask=\.\.\."):
+        fitted.score(data, data.train_mask)
 
 
 @pytest.mark.parametrize(

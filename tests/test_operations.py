@@ -74,10 +74,16 @@ def test_torch_computes_the_equation(graph: Graph, op: str, learned: bool) -> No
     assert operation.norm is not None
     weight = torch.zeros(30, 30)
     weight[graph.edge_index[1], graph.edge_index[0]] = graph.weight
-    matrix, products = dense_matrix(operation.norm, weight), torch.randn(2, 30, 4).unbind()
+    count = max(2, operation.matrices)
+    matrix, products = dense_matrix(operation.norm, weight), torch.randn(count, 30, 4).unbind()
     z = operation.start * products[0]
     for _ in range(operation.steps):
         z = operation.scale * matrix @ z + operation.back * products[0]
+    if count > 2:  # Σ_k S^{K-k} P_{k+1}
+        hops = (
+            torch.linalg.matrix_power(matrix, count - 1 - k) @ p for k, p in enumerate(products)
+        )
+        z = torch.stack(list(hops)).sum(0)
     expected = z + products[1] if operation.matrices == 2 else z
     masked = MaskedGraph(graph.adjacency, graph.weight.clone().requires_grad_(learned))
     torch.testing.assert_close(propagate(operation, masked, products), expected)
@@ -163,10 +169,26 @@ def test_shrinking_leaves_the_output_as_it_was(graph: Graph, op: str) -> None:
 def test_without_propagated_weights_it_is_linear(graph: Graph, op: str) -> None:
     net = two_layers(graph, op)
     with torch.no_grad():
-        net.layers[1].weight[:, : graph.num_classes] = 0
+        net.layers[1].weight[:, : OPERATIONS[op].propagated * graph.num_classes] = 0
     small = shrink_net(net)
     assert small.architecture.ops[1] == "Linear"
     torch.testing.assert_close(predict(small, graph), predict(net, graph), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("op", "left"), [("TAG4", "TAG3"), ("TAG3", "TAG2"), ("TAG2", "SAGEConv")])
+def test_without_its_farthest_hop_it_is_shorter(graph: Graph, op: str, left: str) -> None:
+    net = two_layers(graph, op)
+    with torch.no_grad():
+        net.layers[0].weight[:, :8] = 0
+    small = shrink_net(net)
+    assert small.architecture.ops == (left, op)
+    torch.testing.assert_close(predict(small, graph), predict(net, graph), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_matrix_for_each_hop_takes_no_other_factors(steps: int) -> None:
+    with pytest.raises(GassipError, match=r"matrices is 3|no other factors"):
+        Operation(norm="mean", matrices=3 if steps == 1 else 4, steps=steps, back=0.5)
 
 
 @every_operation
@@ -225,7 +247,8 @@ def test_the_spaces_are_those_of_the_paper_and_of_best() -> None:
     assert operations.ALL_OPS == ("GCNConv", "GATConv", "SAGEConv", "ArmaConv", "Linear")
     assert operations.NARROW_OPS == ("GCNConv", "GATConv", "ArmaConv", "Linear")
     assert (*operations.ALL_OPS, "APPNP10", "APPNP5") == operations.MORE_OPS
-    assert (*operations.MORE_OPS, "Hops4", "Hops2") == operations.NET_OPS
+    means, hops = ("Hops4", "Hops2"), ("TAG4", "TAG3", "TAG2")
+    assert (*operations.MORE_OPS, *means, *hops) == operations.NET_OPS
 
 
 def test_the_table_needs_neither_torch_nor_numpy() -> None:

@@ -167,6 +167,7 @@ READERS = {
     "edges": r"edges",
     "pruning": r"pruning",
     "labels": r"labels",
+    "plain": r"plain",
 }  # by which names a part is read
 
 
@@ -183,7 +184,9 @@ OUTSIDE = outside()
 def test_every_setting_is_read(name: str) -> None:
     """A setting that nothing reads is a promise nobody keeps."""
     own = FIELDS[name]
-    if own.part == "retraining":  # read by way of the recipe
+    if name == "retrain_dropouts":  # validation chooses the recipe's dropout among them
+        assert re.search(r"\bretraining\.dropouts\b", OUTSIDE)
+    elif own.part == "retraining":  # read by way of the recipe
         others = {"fresh": "rewind", "best": "last", 300: 7}
         changed = Settings.of(**{name: others.get(own.default, 0.5)})
         recipe = Recipe.of(changed.retraining)

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gassip.best.pipeline import search as search
+    from gassip.best.anytime import search as search
     from gassip.budget.budget import Budget as Budget
     from gassip.budget.fit import fit_budget as fit_budget
     from gassip.errors import GassipError as GassipError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from gassip.graph.datasets import load as load
     from gassip.graph.datasets import read as read
     from gassip.graph.graph import Graph as Graph
+    from gassip.graph.memory import as_graph as as_graph
+    from gassip.graph.sources import from_frames as from_frames
     from gassip.nn.net import Net as Net
     from gassip.runs.write import open_run as open_run
     from gassip.runs.write import save as save
@@ -34,14 +36,16 @@ _HOME = {
     "Graph": "graph.graph",
     "Net": "nn.net",
     "Solution": "train.plan",
+    "as_graph": "graph.memory",
     "fit_budget": "budget.fit",
+    "from_frames": "graph.sources",
     "load": "graph.datasets",
     "open_run": "runs.write",
     "preset": "settings",
     "read": "graph.datasets",
     "retrain": "train.trainer",
     "save": "runs.write",
-    "search": "best.pipeline",
+    "search": "best.anytime",
     "shrink": "train.shrink",
 }
 

@@ -8,31 +8,48 @@ import argparse
 import io
 import os
 import sys
+import time
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from keyword import iskeyword
 
 from gassip import __version__
 from gassip.commands.common import HelpFormatter, Parser, fail, nearest
 from gassip.errors import GassipError
+from gassip.train.deadline import process_age
 
 COMMANDS = (
     "search",
     "explain",
+    "report",
+    "compare",
+    "leaderboard",
     "evaluate",
+    "refit",
     "front",
     "predict",
     "export",
+    "pack",
+    "import",
+    "make",
     "datasets",
     "methods",
     "run",
     "tune",
     "table",
     "completion",
+    "doctor",
 )  # modules of gassip.commands, as the help lists them
+
+
+def module_of(command: str) -> str:
+    return f"{command}_" if iskeyword(command) else command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
+    since = time.monotonic() - (process_age() if argv is None else 0.0)
     wait_briefly()
     large_pages()
     for stream in (sys.stdout, sys.stderr):
@@ -44,8 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     try:
         check_words(parser, given)
-        args = parser.parse_args(given, argparse.Namespace(argv=given))
-        status: int = args.run(args)
+        args = parser.parse_args(given, argparse.Namespace(argv=given, since=since))
+        with warnings.catch_warnings():
+            quiet_libraries()
+            status: int = args.run(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader of our output has gone, e.g. `gassip datasets | head`
@@ -57,7 +76,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         line = one_line(error, given[0])
         if line is None:
             raise
-        return fail(line)
+        lines = error.lines if isinstance(error, GassipError) else (line,)
+        return max(fail(line) for line in lines)
+
+
+def quiet_libraries() -> None:
+    """Warnings of libraries are no line that a user can do something about; -W shows them."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
 
 
 def one_line(error: Exception, command: str) -> str | None:
@@ -120,6 +146,6 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"gassip {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in COMMANDS:
-        import_module(f"gassip.commands.{name}").add(commands)
+        import_module(f"gassip.commands.{module_of(name)}").add(commands)
     parser.commands = dict(commands.choices)
     return parser

@@ -1,35 +1,69 @@
-"""GassipClassifier: the method with scikit-learn's habits, over one graph at a time.
+"""GassipClassifier: the method with scikit-learn's habits.
 
-A graph is a PyG `Data` or a `Graph`. Its own masks say which nodes are for training, validation and
-test; where it has none a stratified split is drawn by `seed`. Predictions are for all nodes, in the
-values that y held.
+    fit(graph)                     a PyG Data, networkx graph, Graph, ... with its own labels, masks
+    fit(adjacency, y, x=x)         a scipy sparse matrix, or edge_index, with x and y beside it
+    GassipClassifier(graph=g)      fit(nodes, y), predict(nodes), score(nodes, y): nodes of one
+                                   graph by number, as cross_val_score and GridSearchCV deal them
+    fit(table, y)                  rows without edges: each is joined to its nearest rows
+
+Masks of a graph say which nodes are for training, validation and test; without any, `seed` draws a
+stratified split. Predictions are for all nodes, or those asked for, in the values that y held.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Self
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from scipy import sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
 
-from gassip.best.pipeline import search
+from gassip.best.anytime import both
+from gassip.best.pipeline import num_rows, planned_steps, search
 from gassip.budget.budget import Budget
-from gassip.budget.candidates import retrain_best, search_within
-from gassip.budget.fit import check_possible
+from gassip.budget.fit import check_possible, retrain_within
+from gassip.budget.timed import Limit, Search
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph, on_device, to_numpy
+from gassip.graph.memory import (
+    as_graph,
+    is_data,
+    is_networkx,
+    only_one,
+    unlabelled,
+    with_labels,
+)
+from gassip.graph.neighbours import Neighbours
 from gassip.metrics import METRICS, Metric
 from gassip.metrics import score as metric_score
-from gassip.runs.write import inputs_fingerprint
+from gassip.runs.write import inputs_fingerprint, open_run, retrained, save
 from gassip.settings import Settings, preset
+from gassip.train.events import Event, Listener, Watch
+from gassip.train.leaderboard import final, to_rows
+from gassip.train.plan import Solution
+from gassip.train.refit import refit_plan, with_validation_labels
 from gassip.train.trainer import predict as class_scores
 from gassip.train.trainer import retrain
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
+Form = Literal["graph", "nodes", "table"]
+EVERY = 20  # epochs between two lines of `verbose`
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What `fit` was given, as a graph with labels."""
+
+    graph: Graph
+    classes: np.ndarray  # the values of y, in the order of the graph's classes
+    form: Form
+    neighbours: Neighbours | None = None
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
@@ -38,10 +72,15 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
 
     `budget` is a Budget, or a mapping of its fields such as {"max_params": "25%"}: the net is then
     physically cut to it, and `fit` raises GassipError with the least that can be had where it
-    cannot be kept.
+    cannot be kept. `time_limit` such as 60, "60s" or "10m": the net that is best on validation by
+    then. `refit`: what was found is trained again on training and validation labels, after the time
+    limit. `callback` hears of every step (gassip.train.events). `jobs`: processes that train the
+    nets of a stage. `graph` is the graph whose nodes `fit` and `predict` name by number. `verbose`
+    tells the progress on stderr.
 
     After `fit`: `plan_` (what the search found), `solution_` (the trained net and the sparser
-    graph), `model_` (the net, a plain module), `graph_` (the input), `classes_`, `n_features_in_`.
+    graph), `searched_` (the same before a refit), `model_` (the net, a plain module), `graph_` (the
+    input), `classes_`, `n_features_in_`.
     """
 
     def __init__(
@@ -52,6 +91,12 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         device: str = "cpu",
         settings: Settings | Mapping[str, Any] | None = None,
         budget: Budget | Mapping[str, Any] | None = None,
+        graph: Any = None,
+        verbose: bool = False,
+        time_limit: str | float | None = None,
+        refit: bool = False,
+        callback: Listener | None = None,
+        jobs: int = 1,
     ) -> None:
         self.preset = preset
         self.seed = seed
@@ -59,75 +104,296 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         self.device = device
         self.settings = settings
         self.budget = budget
+        self.graph = graph
+        self.verbose = verbose
+        self.time_limit = time_limit
+        self.refit = refit
+        self.callback = callback
+        self.jobs = jobs
 
-    def fit(self, data: "Data | Graph", y: None = None) -> Self:
-        """Search and retrain on the graph; labels are read from its y."""
-        if y is not None:
-            raise GassipError("labels are read from data.y (-1 where unknown); do not pass y")
+    def fit(self, data: Any, y: Any = None, *, x: Any = None) -> Self:
+        """Search and retrain. Labels are the graph's own unless `y` is given."""
         if self.metric not in METRICS:
             raise GassipError(
                 f"there is no metric {self.metric!r}; choose one of {', '.join(METRICS)}"
             )
-        plain = data if isinstance(data, Graph) else Graph.from_data(data, seed=self.seed)
-        graph = on_device(plain, self.device)
-        settings = (
-            self.settings
-            if isinstance(self.settings, Settings)
-            else preset(self.preset, graph, self.settings)
-        )
-        if budget := self._budget():
-            check_possible(graph, settings, budget)
-            founds = search_within(graph, settings, budget, seed=self.seed, metric=self.metric)
-            self.plan_, self.solution_ = retrain_best(
-                graph, founds, budget, seed=self.seed, metric=self.metric
-            )
-        else:
-            self.plan_ = search(graph, settings, seed=self.seed, metric=self.metric)
-            self.solution_ = retrain(graph, self.plan_, seed=self.seed, metric=self.metric)
-        self.graph_ = graph
-        self.model_ = self.solution_.model
-        # a Graph's y counts its classes from 0, a Data's y may hold any numbers
-        own = (
-            range(graph.num_classes)
-            if isinstance(data, Graph)
-            else [int(name) for name in graph.class_names]
-        )
-        self.classes_ = np.array(own)
+        began = time.monotonic()
+        task = self._task(data, y, x)
+        graph = on_device(task.graph, self.device)
+        self._train(graph, self._settings(graph), began)
+        if self.refit:
+            graph = self._refit(graph)
+        self.graph_, self.classes_, self.form_ = graph, task.classes, task.form
+        self.neighbours_ = task.neighbours
+        self.model_: nn.Module = self.solution_.model
         self.n_features_in_ = graph.num_features
+        self.inputs_fingerprint_ = inputs_fingerprint(self.plan_.on(graph, all_edges=True))
         return self
 
-    def predict(self, data: "Data | Graph | None" = None) -> np.ndarray:
-        """The label of every node, [N]; of the training graph where no data is given."""
-        share = self.predict_proba(data)
-        labels: np.ndarray = self.classes_[share.argmax(1)]
+    def _train(self, graph: Graph, settings: Settings, began: float) -> None:
+        seed, metric, budget = self.seed, self.metric, self._budget()
+        limit, steps = Limit.of(self.time_limit, began, graph), planned_steps(settings)
+        tell = self.callback or (lambda event: None)
+        watch = Watch(tell, steps, since=began, deadline=limit.end if limit else None)
+        if budget:
+            check_possible(graph, settings, budget)
+        hear = both(watch.row, self._listener("search", num_rows(settings)))
+        again = both(watch.retrained, self._listener("retrain", settings.retraining.epochs))
+        if limit or budget:
+            whole = Search(graph, settings, budget, seed, metric, hear=hear, again=again)
+            found = whole.run(None, self.jobs, limit)
+            self.plan_, self.solution_ = found.plan, found.solution
+        else:
+            self.plan_ = search(
+                graph, settings, seed=seed, metric=metric, on_epoch=hear, jobs=self.jobs
+            )
+            self.solution_ = retrain(graph, self.plan_, seed=seed, metric=metric, on_epoch=again)
+        self.searched_ = self.solution_
+        watch.done()
+
+    def _refit(self, graph: Graph) -> Graph:
+        """Train what was found on validation labels too; the graph with these for training."""
+        graph = with_validation_labels(graph)
+        plan = refit_plan(self.plan_, self.solution_.best_epoch)
+        self.plan_, self.solution_ = retrain_within(
+            graph, plan, self._budget(), seed=self.seed, metric=self.metric
+        )
+        return graph
+
+    def leaderboard(self) -> list[dict[str, object]]:
+        """Every net that `fit` trained, best on validation first (gassip.train.leaderboard)."""
+        check_is_fitted(self, "model_")
+        return to_rows(final(self.plan_.leaderboard, retrained(self.searched_, self.metric)))
+
+    def predict(self, data: Any = None, *, x: Any = None) -> np.ndarray:
+        """The label of every node or row asked for; of the training graph where no data is
+        given."""
+        best = self.predict_proba(data, x=x).argmax(1)
+        labels: np.ndarray = self.classes_[best]
         return labels
 
-    def predict_proba(self, data: "Data | Graph | None" = None) -> np.ndarray:
-        """The probability of every class in `classes_` for every node, [N, C]."""
+    def predict_proba(self, data: Any = None, *, x: Any = None) -> np.ndarray:
+        """The probability of every class in `classes_`, [N, C]."""
         check_is_fitted(self, "model_")
-        logits = class_scores(self.model_, self._graph(data))
+        graph, rows = self._inputs(data, x)
+        logits = class_scores(self.solution_.model, graph)[torch.from_numpy(rows)]
         share: np.ndarray = torch.softmax(logits.double(), 1).cpu().numpy()
         return share
 
-    def score(self, data: "Data | Graph", mask: "Tensor | np.ndarray | None" = None) -> float:
-        """The metric over the nodes marked in `mask`, the test nodes where it is None."""
-        share = torch.from_numpy(self.predict_proba(data))
-        nodes = self._test_mask(data) if mask is None else to_numpy(mask)
-        if nodes.dtype != bool or nodes.shape != (share.shape[0],):
-            raise GassipError(f"mask must hold True/False for each of the {share.shape[0]} nodes")
-        if data.y is None or len(data.y) != share.shape[0]:
-            raise GassipError(
-                f"y must hold one label for each of the {share.shape[0]} nodes, -1 where unknown"
-            )
-        y = to_numpy(data.y).reshape(-1)
-        nodes = nodes & (y >= 0)
-        if unknown := sorted(set(y[nodes].tolist()) - set(self.classes_.tolist())):
-            raise GassipError(f"y holds label {unknown[0]}, which the training graph did not have")
-        truth = torch.from_numpy(np.searchsorted(self.classes_, y[nodes]))
-        value = metric_score(self.metric, share[torch.from_numpy(nodes)].log(), truth)
+    def score(self, data: Any, y: Any = None, *, mask: Any = None, x: Any = None) -> float:
+        """The metric over the nodes or rows given; of a graph over those in `mask`, the test nodes
+        where it is None."""
+        share = torch.from_numpy(self.predict_proba(data, x=x))
+        truth = self._truth(data, y, len(share))
+        judged = self._judged(data, mask, len(share), x) & (truth >= 0)
+        chosen = torch.from_numpy(judged)
+        value = metric_score(self.metric, share[chosen].log(), torch.from_numpy(truth)[chosen])
         if value is None:
-            raise GassipError(f"{self.metric} is not defined on these {int(nodes.sum())} nodes")
+            raise GassipError(f"{self.metric} is not defined on these {int(judged.sum())} nodes")
         return value
+
+    def fit_summary(self) -> dict[str, Any]:
+        """What was found: architecture, scores, sizes, seconds, notes and decisions."""
+        check_is_fitted(self, "model_")
+        solution, plan = self.solution_, self.plan_
+        counts = ("weights_kept", "weights_total", "edges_kept", "edges_total", "best_epoch")
+        return {
+            "architecture": list(plan.architecture.ops),
+            "scores": solution.scores,
+            **{name: getattr(solution, name) for name in counts},
+            "size": None if solution.size is None else asdict(solution.size),
+            "symmetrised": plan.symmetrised,
+            "seconds": {"search": plan.seconds, "retrain": solution.seconds},
+            "notes": list(self.graph_.notes),
+            "decisions": [asdict(made) for made in plan.decisions],
+        }
+
+    def to_pyg(self) -> nn.Module:
+        """The net as a module on which torch_geometric.explain works: model(x, edge_index)."""
+        from gassip.nn.pyg import to_pyg
+
+        check_is_fitted(self, "model_")
+        return to_pyg(self.solution_.model)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """A run's folder, as `gassip search` writes; `load` and `gassip predict --data` read it."""
+        check_is_fitted(self, "model_")
+        if self.form_ == "table":
+            raise GassipError(
+                "a classifier of a table without edges needs its rows to predict; keep it with "
+                "joblib.dump"
+            )
+        own = {"form": self.form_, "classes": self.classes_.tolist()}
+        save(
+            folder,
+            self.graph_,
+            self.plan_,
+            self.solution_,
+            seed=self.seed,
+            metric=self.metric,
+            preset=self.preset,
+            source={"kind": "memory", "classifier": own},
+            budget=self._budget().given,
+            overwrite=overwrite,
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "GassipClassifier":
+        """The classifier that `save` wrote. Of its graph it has what the net reads: the kept edges
+        and columns."""
+        from gassip.runs.stored import stored_graph
+
+        run = open_run(folder)
+        meta = run.meta
+        made = cls(preset=meta["preset"] or "best", seed=meta["seed"], metric=meta["metric"])
+        graph = stored_graph(run)
+        own = meta["source"].get("classifier")
+        classes = own.get("classes") if isinstance(own, dict) else None
+        if not isinstance(classes, list) or len(classes) != graph.num_classes:
+            classes = list(graph.class_names)
+        made.graph_, made.plan_, made.classes_ = graph, run.plan, np.array(classes)
+        counts = ("weights_kept", "weights_total", "edges_kept", "edges_total", "best_epoch")
+        made.solution_ = Solution(
+            model=run.model,
+            graph=graph,
+            scores=meta["scores"],
+            seconds=meta["seconds"]["retrain"],
+            **{name: meta[name] for name in counts},
+        )
+        by_number = isinstance(own, dict) and own.get("form") == "nodes"
+        made.form_, made.neighbours_ = "nodes" if by_number else "graph", None
+        made.searched_ = made.solution_
+        made.model_, made.n_features_in_ = run.model, graph.num_features
+        made.inputs_fingerprint_ = meta["source"].get("inputs_fingerprint")
+        return made
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # What was given, as a graph
+
+    def _task(self, data: Any, y: Any, x: Any) -> Task:
+        if self.graph is not None:
+            return self._nodes_task(data, y)
+        if x is None and is_table(data):
+            return self._table_task(data, y)
+        source = only_one(data)
+        graph = as_graph(source, x, None if y is None else np.asarray(y), seed=self.seed)
+        if isinstance(source, Graph) and y is not None:
+            raise GassipError("a Graph has its own labels; do not pass y")
+        names = list(graph.class_names)
+        given = y if y is not None else _own_labels(source)
+        if isinstance(source, Graph):
+            classes = np.arange(graph.num_classes)
+        elif given is None or np.asarray(given).dtype.kind in "UO":
+            classes = np.array(names)
+        else:
+            classes = np.array([int(name) for name in names])
+        return Task(graph, classes, "graph")
+
+    def _nodes_task(self, nodes: Any, y: Any) -> Task:
+        graph = unlabelled(self.graph)
+        rows = node_numbers(nodes, graph.num_nodes)
+        if y is None:
+            raise GassipError("fit(nodes, y) needs y, the label of each node")
+        classes, codes = encoded(y, rows.size)
+        names = [str(value) for value in classes]
+        return Task(with_labels(graph, rows, codes, names, self.seed), classes, "nodes")
+
+    def _table_task(self, table: Any, y: Any) -> Task:
+        table, y = validate_data(
+            self, table, y, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2
+        )
+        check_classification_targets(y)
+        classes, codes = encoded(y, table.shape[0])
+        if classes.size < 2:
+            raise GassipError(f"y holds {classes.size} class; a classifier needs at least two")
+        neighbours = Neighbours.of(table)
+        names = [str(value) for value in classes]
+        graph = neighbours.training_graph(table)
+        labelled = with_labels(graph, np.arange(codes.size), codes, names, self.seed)
+        note = f"no edges given: each row is joined to its {neighbours.count} nearest"
+        return Task(replace(labelled, notes=(*labelled.notes, note)), classes, "table", neighbours)
+
+    def _inputs(self, data: Any, x: Any) -> tuple[Graph, np.ndarray]:
+        """The graph to run on, and which of its nodes are asked for."""
+        own = self.solution_.graph
+        every = np.arange(own.num_nodes)
+        if data is None:
+            return own, every
+        if self.form_ == "nodes":
+            return own, node_numbers(data, own.num_nodes)
+        if self.neighbours_ is not None:
+            table = validate_data(self, data, accept_sparse="csr", dtype=np.float32, reset=False)
+            graph = self.neighbours_.extended(own, table)
+            return graph, np.arange(own.num_nodes, graph.num_nodes)
+        graph = self._other(data, x)
+        return graph, np.arange(graph.num_nodes)
+
+    def _other(self, data: Any, x: Any) -> Graph:
+        """The sparser graph where the training graph is meant, else the graph as it is."""
+        graph = unlabelled(data, self.graph_, x)
+        if graph.num_features != self.n_features_in_:
+            raise GassipError(
+                f"x has {graph.num_features} features; the classifier was fitted on "
+                f"{self.n_features_in_}"
+            )
+        graph = self.plan_.on(graph, all_edges=True)
+        if inputs_fingerprint(graph) == self.inputs_fingerprint_:
+            return self.solution_.graph
+        unknown = torch.zeros_like(graph.train_mask)  # labels of another graph correct nothing
+        return on_device(replace(graph, train_mask=unknown), self.device)
+
+    # Scores
+
+    def _truth(self, data: Any, y: Any, rows: int) -> np.ndarray:
+        """The class of each node as 0..C-1, -1 where unlabelled."""
+        if self.form_ == "graph" and np.asarray(y).dtype == bool:
+            raise GassipError("y holds True and False; say which nodes to judge by as mask=...")
+        given = y if y is not None else _own_labels(only_one(data))
+        if given is None or len(given) != rows:
+            raise GassipError(
+                f"y must hold one label for each of the {rows} nodes, -1 where unknown"
+            )
+        values = to_numpy(given).reshape(-1)
+        index = {value: at for at, value in enumerate(self.classes_.tolist())}
+        blank = {-1, "", None} - set(index)
+        codes = [-1 if value in blank else index.get(value) for value in values.tolist()]
+        if None in codes:
+            unknown = values.tolist()[codes.index(None)]
+            raise GassipError(f"y holds label {unknown}, which the training graph did not have")
+        return np.array(codes, dtype=np.int64)
+
+    def _judged(self, data: Any, mask: Any, rows: int, x: Any) -> np.ndarray:
+        """[N] bool."""
+        if mask is None and self.form_ != "graph":
+            return np.ones(rows, dtype=bool)
+        nodes = self._test_mask(only_one(data), x) if mask is None else to_numpy(mask)
+        if nodes.dtype != bool or nodes.shape != (rows,):
+            raise GassipError(f"mask must hold True/False for each of the {rows} nodes")
+        return nodes
+
+    def _test_mask(self, data: Any, x: Any) -> np.ndarray:
+        """The data's own; where it has none and is the training graph, the one drawn in `fit`."""
+        mask = data.test_mask if isinstance(data, Graph) else None
+        if is_data(data):
+            mask = data.get("test_mask")
+        if mask is None and self._inputs(data, x)[0] is self.solution_.graph:
+            mask = self.graph_.test_mask
+        if mask is None:
+            raise GassipError(
+                "data has no test_mask; say which nodes to judge by, score(data, mask=...)"
+            )
+        return to_numpy(mask).astype(bool)
+
+    # Parameters
+
+    def _settings(self, graph: Graph) -> Settings:
+        if isinstance(self.settings, Settings):
+            return self.settings
+        return preset(self.preset, graph, self.settings)
 
     def _budget(self) -> Budget:
         given = self.budget or {}
@@ -139,40 +405,59 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
                 f"budget is {given!r}; expected a Budget, or amounts by name: {known}"
             ) from None
 
-    def _graph(self, data: "Data | Graph | None") -> Graph:
-        """The sparser graph where the training graph is meant, else the graph as it is."""
-        if data is None:
-            return self.solution_.graph
-        graph = data if isinstance(data, Graph) else _inputs_of(data, self.graph_.class_names)
-        if graph.num_features != self.n_features_in_:
-            raise GassipError(
-                f"x has {graph.num_features} features; the classifier was fitted on "
-                f"{self.n_features_in_}"
-            )
-        graph = self.plan_.on(graph, all_edges=True)
-        if inputs_fingerprint(graph) == inputs_fingerprint(
-            self.plan_.on(self.graph_, all_edges=True)
-        ):
-            return self.solution_.graph
-        unknown = torch.zeros_like(graph.train_mask)  # labels of another graph correct nothing
-        return on_device(replace(graph, train_mask=unknown), self.device)
+    def _listener(self, stage: str, total: int) -> Callable[[Event], None] | None:
+        """Tells every twentieth epoch, and each net that is trained after them."""
+        if not self.verbose:
+            return None
 
-    def _test_mask(self, data: "Data | Graph") -> np.ndarray:
-        """The data's own; where it has none and is the training graph, the one drawn in `fit`."""
-        mask = data.test_mask if isinstance(data, Graph) else data.get("test_mask")
-        if mask is None and self._graph(data) is self.solution_.graph:
-            mask = self.graph_.test_mask
-        if mask is None:
-            raise GassipError(
-                "data has no test_mask; say which nodes to judge by, score(data, mask)"
-            )
-        return to_numpy(mask).astype(bool)
+        def tell(row: Event) -> None:
+            if "stage" in row or int(row["epoch"]) % EVERY == 0:
+                value = f"  val {row['val_score']:.3f}" if "val_score" in row else ""
+                about = f"  {row['stage']}" if "stage" in row else ""
+                print(f"{stage} {row['epoch']}/{total}{value}{about}", file=sys.stderr, flush=True)
+
+        return tell
 
 
-def _inputs_of(data: "Data", class_names: Sequence[str]) -> Graph:
-    for key in ("x", "edge_index"):
-        if data.get(key) is None:
-            raise GassipError(f"data.{key} is missing; a prediction needs x and edge_index")
-    return Graph.inputs(
-        data.x, data.edge_index, edge_weight=data.get("edge_weight"), class_names=class_names
-    )
+def is_table(data: Any) -> bool:
+    """Rows of features: an array, a list of rows or a frame; a sparse matrix that is not square."""
+    if sp.issparse(data):
+        return bool(data.shape[0] != data.shape[1])
+    if isinstance(data, (Graph, Tensor, str)) or is_data(data) or is_networkx(data):
+        return False
+    if isinstance(data, (list, tuple)):
+        return not any(is_data(own) or is_networkx(own) or isinstance(own, Graph) for own in data)
+    return hasattr(data, "__array__") or hasattr(data, "__len__")
+
+
+def node_numbers(nodes: Any, count: int) -> np.ndarray:
+    """[n] int64 from [n] or [n, 1]; each names a node of the graph."""
+    found = to_numpy(nodes)
+    found = found.reshape(-1) if found.ndim == 2 and found.shape[1] == 1 else found
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise GassipError(
+            f"nodes must be numbers of nodes, [n] or [n, 1], not {found.dtype} of shape "
+            f"{list(found.shape)}"
+        )
+    if found.size and (int(found.min()) < 0 or int(found.max()) >= count):
+        raise GassipError(f"nodes must be numbers from 0 to {count - 1}")
+    return found.astype(np.int64)
+
+
+def encoded(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The values of y and the number of each row's."""
+    labels = to_numpy(y)
+    labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.ndim != 1 or labels.size != rows:
+        raise GassipError(f"y has shape {list(labels.shape)}; one label for each of {rows} nodes")
+    check_classification_targets(labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    return classes, codes
+
+
+def _own_labels(source: Any) -> Any:
+    """The y of a Graph or a PyG Data; None where there is none."""
+    if isinstance(source, Graph):
+        return to_numpy(source.y)
+    own = source.get("y") if is_data(source) else None
+    return None if own is None else to_numpy(own)

@@ -355,7 +355,7 @@ METHODS: dict[str, Entry] = {
         OURS,
         "gassip whose best nets teach a small one, all chosen on validation",
         "METHOD.md",
-        {"preset_name": "best"},
+        {"preset_name": "best", "for": "own"},  # a record is of one graph
     ),
     "gassip-no-prune": Entry(
         "gassip:GassipMethod",
@@ -412,7 +412,7 @@ def setting_types(method: Method) -> dict[str, Any]:
     types = {f.name: hints[f.name] for f in fields(method)}  # type: ignore[arg-type]
     if types.pop("settings", None) is None:
         return types
-    return {name: own.kind for name, own in FIELDS.items()} | types
+    return {name: field.kind for name, field in FIELDS.items()} | types
 
 
 def changed(method: Method, given: Mapping[str, Any]) -> Method:
@@ -428,7 +428,26 @@ def changed(method: Method, given: Mapping[str, Any]) -> Method:
     of_search = {name: value for name, value in given.items() if name not in names}
     if of_search:
         values["settings"] = method.settings.changed(**of_search)  # type: ignore[attr-defined]
+    for name, value in values.items():
+        if name != "settings":
+            check_setting(name, value)
     return replace(method, **values)  # type: ignore[type-var]
+
+
+MAY_BE_0 = ("warmup_epochs", "level", "steps")  # whole numbers that may be 0
+
+
+def check_setting(name: str, value: Any) -> None:
+    """Refuse what no method can mean: an infinite rate, no epochs, a dropout of 1.5."""
+    for own in value if isinstance(value, tuple) else (value,):
+        if isinstance(own, bool) or not isinstance(own, (int, float)):
+            continue
+        if not 0 <= own < 2**31:
+            raise GassipError(f"{name} is {str(own)[:40]}; it must lie between 0 and 2**31")
+        if isinstance(own, int) and own == 0 and name not in MAY_BE_0:
+            raise GassipError(f"{name} is 0; it must be above 0")
+        if name.endswith("dropout") and own >= 1:
+            raise GassipError(f"{name} is {own}; it must be at least 0 and below 1")
 
 
 def parsed(method: Method, given: Mapping[str, str]) -> dict[str, Any]:
@@ -454,7 +473,7 @@ def _value(name: str, kind: Any, text: str) -> Any:
             return kind(text)
     except ValueError:
         pass
-    raise GassipError(f"{name} is {text!r}; it must be a {_wanted(kind)}")
+    raise GassipError(f"{name} is {text[:40]!r}; it must be a {_wanted(kind)}")
 
 
 def _wanted(kind: Any) -> str:

@@ -214,7 +214,9 @@ def test_wrong_use_is_one_line(
 
 
 def test_a_failed_run_ends_in_status_1_and_a_record(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["run", "gcn", "--data", "toy.npz", "--record", "--quiet", "--set", "layers=0"]
+    with np.load("toy.npz") as arrays:  # features at which a net diverges
+        np.savez("toy.npz", **{**arrays, "x": arrays["x"] * 1e38})
+    words = ["run", "gcn", "--data", "toy.npz", "--record", *QUICK]
     assert main(words) == 1
     assert "failed (" in capsys.readouterr().out
     (own,), _ = Book("results").read("toy")
@@ -249,7 +251,6 @@ def test_tune_chooses_by_validation_and_run_uses_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tuned, "GRID", {"hidden": (4, 8), "dropout": (0.5, 0.8)})
-    monkeypatch.setattr(tuned, "default_path", lambda: Path("tuned.json"))
     assert (
         main(["tune", "small-gcn", "--dataset", "debian", "--seeds", "2", "--quiet", "--json"]) == 0
     )
@@ -261,7 +262,8 @@ def test_tune_chooses_by_validation_and_run_uses_it(
         and chosen["seeds"] == [0, 1]
     )
     assert all(len(own["val"]) == 2 for own in chosen["scores"])
-    assert tuned.settings_for("debian", "small-gcn") == chosen["settings"]
+    assert tuned.chosen_for("debian", "small-gcn") == chosen["settings"]
+    assert "debian" in json.loads(Path("tuned.json").read_text())  # where the user is
     words = ["run", "small-gcn", "--dataset", "debian", "--quiet", "--json"]
     assert main(words) == 0
     (own,) = json.loads(capsys.readouterr().out)["records"]
@@ -269,7 +271,56 @@ def test_tune_chooses_by_validation_and_run_uses_it(
         own["tuned"]
         and {k: own["run"]["settings"][k] for k in best["settings"]} == best["settings"]
     )
-    assert main(["tune", "gcn", "--data", "toy.npz"]) == 2
+
+
+def test_tune_on_an_own_graph_is_known_by_the_graph_not_by_its_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuned, "GRID", {"hidden": (4, 12), "dropout": (0.5,)})
+    assert main(["tune", "small-gcn", "--data", "toy.npz", "--seeds", "1", "--quiet"]) == 0
+    assert "small-gcn on toy" in capsys.readouterr().out
+    words = ["run", "small-gcn", "--data", "toy.npz", "--set", "epochs=4", "--quiet", "--json"]
+    assert main(words) == 0
+    chosen = json.loads(Path("tuned.json").read_text())["toy"]["small-gcn"]["settings"]
+    (record,) = json.loads(capsys.readouterr().out)["records"]
+    assert record["run"]["settings"]["hidden"] == chosen["hidden"]
+    data = dict(np.load("toy.npz"))
+    np.savez("toy.npz", **(data | {"x": data["x"] + 1}))
+    assert main(words) == 0
+    (record,) = json.loads(capsys.readouterr().out)["records"]
+    assert record["run"]["settings"]["hidden"] == 16  # its own: this is another graph
+    Path("tuned.json").write_text('{"toy": {"small-gcn": 3}}')
+    assert main(words) == 2
+
+
+def one_way(path: str) -> None:
+    """Features tell little, and edges run from a few nodes with clear features to all others."""
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 3
+    sender = rng.integers(0, 240, 1500)
+    near = 3 * rng.integers(0, 80, 1500) + y[sender]
+    low, high = np.minimum(sender, near), np.maximum(sender, near)
+    x = np.eye(3)[y] * 0.7 + rng.normal(0, 1, (240, 3))
+    np.savez(path, x=x, edge_index=np.stack([low, high]), y=y)
+
+
+def test_an_own_graph_is_read_as_a_search_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    one_way("mine.npz")
+    from gassip.best.direction import choose_direction
+
+    both = choose_direction(gassip.read("mine.npz"), "auto", "accuracy").value
+    words = ["run", "gcn", "--data", "mine.npz", "--set", "epochs=2", "--json"]
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert both and json.loads(out)["records"][0]["run"]["undirected"]
+    assert "edges are read both ways" in err
+    assert main([*words, "--direction", "given", "--quiet"]) == 0
+    assert not json.loads(capsys.readouterr().out)["records"][0]["run"]["undirected"]
+
+
+def test_a_run_without_a_graph_says_which_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "mlp", "--set", "epochs=1", "--set", "hidden=4"]) == 0
+    assert "the embedded graph debian is used" in capsys.readouterr().err
 
 
 def test_the_grid_has_only_fields_of_the_method() -> None:

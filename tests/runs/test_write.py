@@ -35,7 +35,7 @@ SMALL = Settings.of(
     retrain_start="rewind",
 )
 Solved = tuple[Graph, Plan, Solution]
-WHOLE = (*artefact.FILES, "decisions.json")
+WHOLE = (*artefact.FILES, "decisions.json", "leaderboard.json")
 
 
 @pytest.fixture(scope="module")

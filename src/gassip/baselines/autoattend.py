@@ -72,15 +72,15 @@ class AttendNet(Model):
         self, widths: list[int], options: list[list[Place]], heads: int, dropout: float
     ) -> None:
         super().__init__()
-        self.dropout, self.path = dropout, tuple(own[0] for own in options)
+        self.dropout, self.path = dropout, tuple(places[0] for places in options)
         self.weights, self.vectors = nn.ParameterDict(), nn.ParameterDict()
         self.biases = nn.ParameterList(torch.zeros(width) for width in widths[1:])
         self.heads = [*[heads] * (len(options) - 1), 1]  # the last layer gives classes
-        for l, own in enumerate(options):
-            for name, source in sorted({part for place in own for part in parts(place)}):
+        for l, places in enumerate(options):
+            for name, source in sorted({part for place in places for part in parts(place)}):
                 shape = (widths[source], widths[l + 1])
                 self.weights[f"{name}{l}{source}"] = nn.init.xavier_uniform_(torch.empty(shape))
-            for kind in sorted({place.kind for place in own} & set(VECTORS)):
+            for kind in sorted({place.kind for place in places} & set(VECTORS)):
                 vector = torch.empty(VECTORS[kind], self.heads[l], widths[l + 1] // self.heads[l])
                 self.vectors[f"{kind}{l}"] = nn.init.xavier_uniform_(vector)
 
@@ -109,14 +109,16 @@ class AttendNet(Model):
             share, self_share = (s.view(-1, 1).expand(-1, self.heads[l]) for s in (edge, here))
             return weighted_sum(graph, value, share, self_share)
         if place.kind == "mean":
-            logit, own = (
+            logit, self_logit = (
                 value.new_zeros(size, self.heads[l])
                 for size in (graph.adjacency.nnz, value.shape[0])
             )
         else:
             seen = made.get(("query", place.query), value)
-            logit, own = attention_logits(place.kind, seen, self.vectors[f"{place.kind}{l}"], graph)
-        return weighted_sum(graph, value, *shares(graph, logit, own))
+            logit, self_logit = attention_logits(
+                place.kind, seen, self.vectors[f"{place.kind}{l}"], graph
+            )
+        return weighted_sum(graph, value, *shares(graph, logit, self_logit))
 
 
 def parts(place: Place) -> list[tuple[str, int]]:
@@ -215,14 +217,14 @@ class AutoAttend(Baseline):
         return tried
 
     def draw(self, rng: random.Random) -> Path:
-        return tuple(rng.choice(own) for own in self.options())
+        return tuple(rng.choice(places) for places in self.options())
 
     def child(self, parents: list[Path], rng: random.Random) -> Path:
         """Each layer from one of two parents, or drawn anew."""
         pair = rng.choice(parents), rng.choice(parents)
         return tuple(
-            rng.choice(own) if rng.random() < self.mutation else rng.choice(both)
-            for own, both in zip(self.options(), zip(*pair, strict=True), strict=True)
+            rng.choice(places) if rng.random() < self.mutation else rng.choice(both)
+            for places, both in zip(self.options(), zip(*pair, strict=True), strict=True)
         )
 
     def trained(self, graph: Graph, path: Path, epochs: int, run: RunContext) -> Solution:

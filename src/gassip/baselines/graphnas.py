@@ -196,11 +196,11 @@ class Graphnas(Baseline):
 
     def budget(self) -> str:
         """What the search was given, beside what was published."""
-        own = (self.children, self.child_epochs, self.max_width)
-        kind = "published" if own == PUBLISHED else "reduced"
+        amounts = (self.children, self.child_epochs, self.max_width)
+        kind = "published" if amounts == PUBLISHED else "reduced"
         count, epochs, width = PUBLISHED
         return (
-            f"{kind}: {own[0]} children of {own[1]} epochs, at most {own[2]} wide "
+            f"{kind}: {amounts[0]} children of {amounts[1]} epochs, at most {amounts[2]} wide "
             f"(published {count} of {epochs}, {width})"
         )
 

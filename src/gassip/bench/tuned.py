@@ -1,6 +1,10 @@
-"""Settings that `gassip tune` chose by validation score, kept in tuned.json beside this file.
+"""Settings that `gassip tune` chose by validation score.
+
+Those of the named datasets come with the package, in tuned.json beside this file; `gassip tune`
+writes tuned.json in the current folder, which is read first.
 
 {dataset: {method: {"settings": {field: value}, "metric": name, "seeds": [seed],
+                    "inputs": fingerprint of x and edges (own graphs alone),
                     "scores": [{"settings": {field: value}, "val": [score per seed], "mean":
                     score}]}}}
 """
@@ -24,6 +28,11 @@ def default_path() -> Path:
     return Path(str(resources.files("gassip.bench"))) / "tuned.json"
 
 
+def local_path() -> Path:
+    """Where the user is."""
+    return Path("tuned.json")
+
+
 def read(path: Path | None = None) -> Table:
     """The table; empty where there is no file."""
     path = path or default_path()
@@ -42,7 +51,25 @@ def read(path: Path | None = None) -> Table:
 
 def settings_for(dataset: str, method: str, path: Path | None = None) -> dict[str, Any]:
     """The fields that were tuned for this method on this dataset; none where it was not."""
-    return dict(read(path).get(dataset, {}).get(method, {}).get("settings", {}))
+    return dict(_entry(read(path), dataset, method).get("settings", {}))
+
+
+def chosen_for(dataset: str, method: str, inputs: str | None = None) -> dict[str, Any]:
+    """The same, of the current folder before the package's; an own graph is known by the
+    fingerprint of its inputs, not by its name alone."""
+    here = _entry(read(local_path()), dataset, method)
+    if here and here.get("inputs") == inputs:
+        return dict(here.get("settings", {}))
+    return settings_for(dataset, method) if inputs is None else {}
+
+
+def _entry(table: Table, dataset: str, method: str) -> dict[str, Any]:
+    found = table.get(dataset, {}).get(method, {})
+    if not isinstance(found, dict) or not isinstance(found.get("settings", {}), dict):
+        raise GassipError(
+            f"tuned.json: {dataset}, {method} is damaged; write it with `gassip tune`"
+        )
+    return found
 
 
 def grid(method: Method) -> list[dict[str, float]]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gassip.errors import GassipError
 from gassip.settings.old import DECIDED, RENAMED
+from gassip.train.deadline import ticking
+from gassip.train.events import Event, Lines, Listener, Steps, clock, figures
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 METRICS = ("accuracy", "macro-f1", "roc-auc")  # as gassip.metrics, which needs torch
 EMBEDDED = "debian"  # the graph that comes with the package
 WIDEST = 100  # columns of a help screen
+THREADS = "threads of torch in each process (default 1)"
+SPLIT = "split of the dataset: usual, or tuned, which is --dataset NAME-tuned"
 Row = Mapping[str, float | str]
 
 
@@ -29,6 +33,11 @@ def fail(message: str, status: int = 2) -> int:
     """One line on stderr."""
     print("gassip: error:", " ".join(message.split()), file=sys.stderr)
     return status
+
+
+def warn(message: str) -> None:
+    """One line on stderr; the command goes on."""
+    print("gassip: warning:", " ".join(message.split()), file=sys.stderr)
 
 
 def nearest(given: str, known: Iterable[str]) -> str | None:
@@ -122,7 +131,7 @@ def described(text: str, example: str) -> dict[str, Any]:
     }
 
 
-def graph_flags(parser: Any) -> None:
+def graph_flags(parser: Any, split: str = SPLIT) -> None:
     """What `load_graph` reads, besides the device."""
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
@@ -142,6 +151,13 @@ def graph_flags(parser: Any) -> None:
         "--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum"
     )
     parser.add_argument(
+        "--split",
+        choices=("usual", "tuned"),
+        default="usual",
+        metavar="NAME",
+        help=split,
+    )
+    parser.add_argument(
         "--seed",
         type=whole(0),
         default=0,
@@ -150,13 +166,11 @@ def graph_flags(parser: Any) -> None:
     )
 
 
-def machine_flags(parser: Any) -> None:
+def machine_flags(parser: Any, threads: str = THREADS) -> None:
     parser.add_argument(
         "--device", default="cpu", help="cpu, cuda, cuda:1, ... (default %(default)s)"
     )
-    parser.add_argument(
-        "--threads", type=whole(1), metavar="N", help="threads of torch (default: torch's choice)"
-    )
+    parser.add_argument("--threads", type=whole(1, 1024), default=1, metavar="N", help=threads)
     parser.add_argument(
         "--json", action="store_true", help="one JSON object on stdout instead of the summary"
     )
@@ -167,15 +181,20 @@ def filled(text: str) -> str:
     """A text that is not empty: an unset variable of the shell is no name."""
     if not text:
         raise argparse.ArgumentTypeError("the value is empty; is a variable unset?")
+    if "\0" in text:
+        raise argparse.ArgumentTypeError("the value holds a NUL character")
     return text
 
 
-def whole(least: int) -> Callable[[str], int]:
-    """Reads a whole number from `least` on."""
+def whole(least: int, most: int = 2**32 - 1) -> Callable[[str], int]:
+    """Reads a whole number from `least` to `most`."""
 
     def parse(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) < 2**32:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
+        if not text.isdecimal() or len(text) > 12 or not least <= int(text) <= most:
+            upto = "on" if most >= 2**32 - 1 else f"to {most}"
+            raise argparse.ArgumentTypeError(
+                f"{text[:40]!r} is not a whole number from {least} {upto}"
+            )
         return int(text)
 
     return parse
@@ -190,14 +209,17 @@ def load_graph(args: argparse.Namespace) -> "tuple[Graph, dict[str, object]]":
     from gassip.graph.graph import on_device
 
     source: dict[str, object] = {"seed": args.seed, "undirected": args.undirected}
+    if args.data and args.split != "usual":
+        raise GassipError(f"--split {args.split} is of a named dataset; --data has its own masks")
     if args.data:
         source |= {
             "kind": "file",
             "path": str(Path(args.data).resolve()),
             "normalize": bool(args.normalize),
+            "prepared": True,
         }
     else:
-        name = args.dataset or EMBEDDED
+        name = dataset_name(args)
         usual = name in DATASETS and DATASETS[name].normalize
         normalize = usual if args.normalize is None else args.normalize
         source |= {"kind": "dataset", "name": name, "normalize": normalize}
@@ -212,13 +234,30 @@ def load_source(source: Mapping[str, Any]) -> "Graph":
         name: source.get(name) for name in ("seed", "undirected", "normalize")
     }
     if source.get("kind") == "dataset":
-        return data.load(source["name"], **options)
+        return as_read(data.load(source["name"], **options), source)
     if source.get("kind") == "file":
-        return data.read(source["path"], **options)
+        # runs of version 0.2 took the numbers of a table as they were
+        graph = data.read(source["path"], prepared=bool(source.get("prepared")), **options)
+        return as_read(graph, source)
     raise GassipError(
         "the run was made from a graph in memory, which cannot be loaded again: "
         "predict takes --data PATH, the rest needs a search of a file"
     )
+
+
+def as_read(graph: "Graph", source: Mapping[str, Any]) -> "Graph":
+    """The training graph: with its validation nodes for training too, if the run was a refit."""
+    from gassip.train.refit import with_validation_labels
+
+    graph = as_weighted(graph, source)
+    return with_validation_labels(graph) if source.get("refit") else graph
+
+
+def as_weighted(graph: "Graph", source: Mapping[str, Any]) -> "Graph":
+    """The graph without the weights of its edges, if the run has left them out."""
+    from gassip.train.plan import unweighted
+
+    return unweighted(graph) if source.get("weighted") is False else graph
 
 
 def training_graph(run: "Run", device: str) -> "Graph":
@@ -235,9 +274,15 @@ def training_graph(run: "Run", device: str) -> "Graph":
     return on_device(graph, device)
 
 
+def dataset_name(args: argparse.Namespace) -> str:
+    """The dataset with the split that was asked for."""
+    name = str(args.dataset or EMBEDDED)
+    return name if args.split == "usual" else f"{name}-{args.split}"
+
+
 def graph_name(args: argparse.Namespace) -> str:
     """What the graph is called in names of folders."""
-    return Path(args.data).resolve().stem if args.data else str(args.dataset or EMBEDDED)
+    return Path(args.data).resolve().stem if args.data else dataset_name(args)
 
 
 def say_which_graph(args: argparse.Namespace) -> None:
@@ -249,11 +294,27 @@ def say_which_graph(args: argparse.Namespace) -> None:
         )
 
 
-def set_threads(threads: int | None) -> None:
-    if threads is not None:
-        import torch
+def set_threads(threads: int) -> None:
+    """One by default: on busy cores two threads take several times the time of one."""
+    import torch
 
-        torch.set_num_threads(threads)
+    torch.set_num_threads(threads)
+
+
+def jobs_flag(parser: Any) -> None:
+    parser.add_argument(
+        "--jobs",
+        type=whole(1),
+        metavar="N",
+        help="processes that train the nets of a stage (default: one per core)",
+    )
+
+
+def jobs_of(args: argparse.Namespace) -> int:
+    """--jobs, or the cores divided by the threads of each process."""
+    from gassip.train.processes import cores
+
+    return int(args.jobs or max(1, cores() // args.threads))
 
 
 # Progress and summary
@@ -287,21 +348,51 @@ def progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[Row], No
             yield lambda row: bar.update(task, completed=int(row["epoch"]), figures=figures(row))
 
 
+@contextmanager
+def watching(steps: Steps, quiet: bool) -> Iterator[Listener]:
+    """A listener for a whole run (gassip.train.events): on a terminal a bar of the time gone by and
+    left, elsewhere lines, at least one every ten seconds."""
+
+    if quiet:
+        yield lambda event: None
+    elif not sys.stderr.isatty():
+        lines = Lines(steps)
+        beats = Lines(steps, _descriptor())
+
+        def beat() -> None:
+            beats.said, beats.event = max(lines.said, beats.said), lines.event
+            beats.beat()
+
+        with ticking(beat):
+            yield lines
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = [TextColumn("{task.description}"), BarColumn(10), TimeElapsedColumn()]
+        texts = [TextColumn("{task.fields[figures]}", markup=False)]
+        with Progress(*columns, *texts, console=Console(stderr=True)) as bar:
+            task = bar.add_task("search", total=1.0, figures="")
+
+            def show(event: Event) -> None:
+                gone, left = float(event["elapsed"]), float(event["left"])
+                text = f"left {clock(left)} {figures(event)}"
+                share, phase = gone / max(1e-9, gone + left), str(event["phase"])
+                bar.update(task, completed=share, description=phase, figures=text)
+
+            yield show
+
+
+def _descriptor() -> int | None:
+    """Of stderr, where it has one."""
+    try:
+        return sys.stderr.fileno()
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def _line(title: str, total: int, row: Row) -> None:
     print(f"{title} {row['epoch']}/{total}  {figures(row)}", file=sys.stderr, flush=True)
-
-
-def figures(row: Row) -> str:
-    """The live figures of one epoch."""
-    shown = {
-        "val_score": "val {:.3f}",
-        "alpha_entropy": "entropy {:.2f}",
-        "edges_kept": "edges {:.0%}",
-    }
-    shown |= {"weights_kept": "weights {:.0%}", "architecture": "{}"}
-    shown |= {"stage": "{}"}
-    text = " ".join(text.format(row[name]) for name, text in shown.items() if name in row)
-    return text.replace("Conv", "").replace(" ‖ ", "‖")
 
 
 def print_summary(title: str, rows: Iterable[tuple[str, str]]) -> None:

@@ -57,8 +57,8 @@ def actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):
-            for own in action.choices.values():
-                yield from actions(own)
+            for command in action.choices.values():
+                yield from actions(command)
 
 
 def dataset_names() -> tuple[str, ...]:

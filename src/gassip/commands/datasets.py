@@ -21,10 +21,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"datasets": known}))
         return 0
-    print(f"{'name':16}{'files':10}{'nodes':>8}{'edges':>11}{'features':>10}{'classes':>9}")
+    print(f"{'name':18}{'files':10}{'nodes':>8}{'edges':>11}{'features':>10}{'classes':>9}")
     for dataset in known:
         numbers = "{nodes:>8,}{edges:>11,}{features:>10,}{classes:>9}".format(**dataset)
-        print(f"{dataset['name']:16}{dataset['available']:10}{numbers}\n    {dataset['about']}")
+        print(f"{dataset['name']:18}{dataset['available']:10}{numbers}\n    {dataset['about']}")
     print(
         "here: found under $GASSIP_DATA, in the cache or in the package; "
         "download: fetched when first used"

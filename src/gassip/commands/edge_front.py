@@ -7,7 +7,6 @@ scores may choose among points; test scores choose nothing.
 """
 
 import argparse
-import io
 from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -110,23 +109,24 @@ def number_of(point: Point) -> str:
 
 
 def edges_svg(points: list[Point], name: str, metric: str) -> bytes:
-    """Test score over the share of edges kept, a line for each ranking."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+    """Test score over the share of edges kept, a curve for each ranking."""
+    from gassip.draw.chart import Panel, Place, Series, panel
+    from gassip.draw.scale import per_cent, plain
+    from gassip.draw.svg import document, element
 
-    with matplotlib.rc_context({"svg.hashsalt": "gassip", "svg.fonttype": "none", "font.size": 8}):
-        figure = Figure(figsize=(5, 3.2), layout="constrained")
-        axis = figure.subplots()
-        for ranking, text in RANKINGS.items():
-            rows = [p for p in points if p["ranking"] in (ranking, "all edges") and p["test"]]
-            at, mean, std = ([p[key] or 0.0 for p in rows] for key in ("share", "test", "test_std"))
-            per_cent = [100 * float(value) for value in mean]
-            error = [100 * float(value) for value in std]
-            axis.errorbar(at, per_cent, yerr=error, marker="o", ms=3, lw=1, capsize=2, label=text)
-        axis.set(xlabel="edges kept, %", ylabel=f"test {metric}, %", title=f"{name}: edges kept")
-        axis.invert_xaxis()
-        axis.legend(frameon=False)
-        drawn = io.BytesIO()
-        FigureCanvasSVG(figure).print_svg(drawn, metadata={"Date": None})
-    return drawn.getvalue()
+    series = []
+    for colour, (ranking, text) in enumerate(RANKINGS.items(), 1):
+        rows = [p for p in points if p["ranking"] in (ranking, "all edges") and p["test"]]
+        rows.sort(key=lambda row: float(row["share"] or 0))
+        at, mean, std = (
+            [float(p[key] or 0.0) for p in rows] for key in ("share", "test", "test_std")
+        )
+        tips = [f"{text}, {p['share']:g} % of edges: {number_of(p)} %" for p in rows]
+        series.append(Series(name=text, x=at, y=mean, errors=std, tips=tips, size=3.0,
+                             colour=colour))  # fmt: skip
+    about = f"{name}: edges kept by several rankings, mean and deviation"
+    drawn = Panel(title=f"Test {metric} over edges kept", unit="per cent", below="edges kept, %",
+                  series=series, form_x=plain, form_y=per_cent)  # fmt: skip
+    title = element("text", text=about, class_="title", x=14, y=22)
+    place = Place(left=12.0, top=36.0, width=576.0, height=320.0)
+    return document([title, panel(drawn, place)], 600.0, 368.0, about)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import (
     command,
+    filled,
     machine_flags,
     number,
     print_table,
@@ -27,7 +28,9 @@ def add(commands: Any) -> None:
     parser = command(
         commands, run, "evaluate", "retrain a run with other seeds: mean and deviation", example
     )
-    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument(
+        "folder", metavar="RUN", type=filled, help="folder that `gassip search` wrote"
+    )
     parser.add_argument(
         "--seeds",
         type=whole(1),
@@ -104,7 +107,7 @@ def _result(run: "Run", plans: "list[Plan]", solutions: "list[list[Solution]]") 
     for metric, splits in first.items():
         for split in splits:
             scores[metric][split] = spread(
-                [[s.scores[metric][split] for s in own] for own in solutions]
+                [[s.scores[metric][split] for s in solution] for solution in solutions]
             )
     return {
         "dataset": run.meta["dataset"],
@@ -112,8 +115,8 @@ def _result(run: "Run", plans: "list[Plan]", solutions: "list[list[Solution]]") 
         "search_seeds": [seed + s for s in range(len(solutions))],
         "retrain_seeds": [seed + r for r in range(len(solutions[0]))],
         "architectures": [list(plan.architecture.ops) for plan in plans],
-        "weights_kept": [own[0].weights_kept for own in solutions],
-        "edges_kept": [own[0].edges_kept for own in solutions],
+        "weights_kept": [solution[0].weights_kept for solution in solutions],
+        "edges_kept": [solution[0].edges_kept for solution in solutions],
         "scores": scores,
     }
 
@@ -121,9 +124,9 @@ def _result(run: "Run", plans: "list[Plan]", solutions: "list[list[Solution]]") 
 def spread(values: list[list[float]]) -> dict[str, Any]:
     """Mean; deviation over all; over the searches' means; over retrainings within a search (null
     for one)."""
-    means = [fmean(own) for own in values]
-    within = [stdev(own) for own in values] if len(values[0]) > 1 else []
-    flat = [value for own in values for value in own]
+    means = [fmean(row) for row in values]
+    within = [stdev(row) for row in values] if len(values[0]) > 1 else []
+    flat = [value for row in values for value in row]
     return {
         "mean": fmean(flat),
         "std": stdev(flat) if len(flat) > 1 else None,
@@ -144,10 +147,10 @@ def _evaluate_table(result: dict[str, Any], written: Path) -> None:
     for column in columns:
         table.add_column(column)
     for metric, splits in result["scores"].items():
-        for split, own in splits.items():
-            row = [metric, split, f"{own['mean']:.4f} ± {number(own['std'])}"]
+        for split, figures in splits.items():
+            row = [metric, split, f"{figures['mean']:.4f} ± {number(figures['std'])}"]
             if searches > 1:
-                row += [number(own["std_searches"]), number(own["std_retrains"])]
+                row += [number(figures["std_searches"]), number(figures["std_retrains"])]
             table.add_row(*row)
     print_table(table)
     print("architectures: " + ", ".join(" ‖ ".join(ops) for ops in result["architectures"]))

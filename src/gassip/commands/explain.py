@@ -55,8 +55,8 @@ def print_decisions(decisions: "Sequence[Decision]") -> None:
     for column in ("score", "statistic", "threshold"):
         table.add_column(column, justify="right")
     statistics: dict[str, str] = {}
-    for own in decisions:
-        for row in rows(own, statistics):
+    for decision in decisions:
+        for row in rows(decision, statistics):
             table.add_row(*row)
         table.add_section()
     print_table(table)
@@ -64,14 +64,14 @@ def print_decisions(decisions: "Sequence[Decision]") -> None:
         print(f"{mark} {text}")
 
 
-def rows(own: "Decision", statistics: dict[str, str]) -> list[tuple[str, ...]]:
+def rows(decision: "Decision", statistics: dict[str, str]) -> list[tuple[str, ...]]:
     """What was taken, then what was tried; `statistics` numbers the kinds of statistic."""
-    if not own.tried:
-        return [(own.stage, f"taken: {own.taken}", "", "", "")]
-    mark = statistics.setdefault(own.statistic, f"[{len(statistics) + 1}]")
-    threshold = "" if own.threshold is None else f"{own.threshold:g} {mark}"
-    out: list[tuple[str, ...]] = [(own.stage, f"taken: {own.taken}", "", "", threshold)]
-    for row in own.tried:
+    if not decision.tried:
+        return [(decision.stage, f"taken: {decision.taken}", "", "", "")]
+    mark = statistics.setdefault(decision.statistic, f"[{len(statistics) + 1}]")
+    threshold = "" if decision.threshold is None else f"{decision.threshold:g} {mark}"
+    out: list[tuple[str, ...]] = [(decision.stage, f"taken: {decision.taken}", "", "", threshold)]
+    for row in decision.tried:
         score, statistic = row.get("score"), row.get("statistic")
         shown = (_number(score), _number(statistic, "+.2f"))
         out.append(("", f"  {row['name']}", *shown, ""))

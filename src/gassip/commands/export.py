@@ -11,27 +11,39 @@ from gassip.errors import GassipError
 def add(commands: Any) -> None:
     example = "gassip export runs/cora --format onnx --out cora.onnx"
     parser = command(commands, run, "export", "write a run in a form to deploy", example)
-    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument(
+        "folder", metavar="RUN", type=filled, help="folder that `gassip search` wrote"
+    )
     parser.add_argument(
         "--format",
         choices=tuple(FORMATS),
         required=True,
-        help="; ".join(f"{name}: {own.help}" for name, own in FORMATS.items()),
+        help="; ".join(f"{name}: {form.help}" for name, form in FORMATS.items()),
     )
     parser.add_argument(
         "--out", metavar="PATH", type=filled, required=True, help="folder or file to write"
     )
-    for name, own in FORMATS.items():
-        for key, flag in own.flags.items():
-            _add_flag(parser, name, key, flag)
+    for key, formats in _flags().items():
+        _add_flag(parser, key, formats)
     parser.add_argument("--overwrite", action="store_true", help="replace PATH if it exists")
 
 
-def _add_flag(parser: Parser, name: str, key: str, flag: Flag) -> None:
-    text, written = f"{name}: {flag.help}", "--" + key.replace("_", "-")
+def _flags() -> dict[str, dict[str, Flag]]:
+    """Flags by name: the formats that have it, and what it is there."""
+    found: dict[str, dict[str, Flag]] = {}
+    for name, form in FORMATS.items():
+        for key, flag in form.flags.items():
+            found.setdefault(key, {})[name] = flag
+    return found
+
+
+def _add_flag(parser: Parser, key: str, formats: dict[str, Flag]) -> None:
+    flag = next(iter(formats.values()))
+    text, written = f"{', '.join(formats)}: {flag.help}", "--" + key.replace("_", "-")
     if flag.choices:
+        choices = tuple(dict.fromkeys(c for form in formats.values() for c in form.choices))
         text += f" (default {flag.choices[0]})"
-        parser.add_argument(written, choices=flag.choices, help=text)
+        parser.add_argument(written, choices=choices, help=text)
     else:
         parser.add_argument(written, action="store_true", help=text)
 
@@ -45,12 +57,16 @@ def run(args: argparse.Namespace) -> int:
 def _given(args: argparse.Namespace) -> Options:
     """The flags of the format that were given; one of another format is refused."""
     given: Options = {}
-    for name, own in FORMATS.items():
-        for key in own.flags:
-            value = vars(args)[key]
-            if value and name != args.format:
-                flag = "--" + key.replace("_", "-")
-                raise GassipError(f"{flag} belongs to --format {name}, not to {args.format}")
-            if value:
-                given[key] = value
+    for key, formats in _flags().items():
+        value, flag = vars(args)[key], "--" + key.replace("_", "-")
+        if not value:
+            continue
+        if args.format not in formats:
+            having = " and ".join(formats)
+            raise GassipError(f"{flag} belongs to --format {having}, not to {args.format}")
+        choices = formats[args.format].choices
+        if choices and value not in choices:
+            known = ", ".join(choices)
+            raise GassipError(f"{flag} {value} is not there for --format {args.format}; {known}")
+        given[key] = value
     return given

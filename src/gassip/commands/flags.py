@@ -37,7 +37,7 @@ USUAL = (
     "candidates",
     "size_share",
     "edge_shares",
-    "label_propagation",
+    "for",
 )  # settings on the short help screen, where the preset reads them
 
 
@@ -117,19 +117,19 @@ def setting_flags(parser: Parser, screen: Screen) -> None:
     """One flag per setting; what the screen does not show is accepted all the same."""
     settings = screen.settings
     other = foreign(settings)
-    shown = [own for own in FIELDS.values() if own.name not in other]
+    shown = [entry for entry in FIELDS.values() if entry.name not in other]
     if screen.everything:
-        for title in dict.fromkeys(own.title for own in shown):
-            members = [own for own in shown if own.title == title]
+        for title in dict.fromkeys(entry.title for entry in shown):
+            members = [entry for entry in shown if entry.title == title]
             _group(parser, title[0].lower() + title[1:], members, screen)
     else:
         unused = set(unread(settings, FIELDS)) - set(screen.reads)
-        shown = [own for own in shown if own.name in USUAL and own.name not in unused]
+        shown = [entry for entry in shown if entry.name in USUAL and entry.name not in unused]
         title = f"most used settings, with the value under the preset {screen.preset} in brackets"
         _group(parser, title, shown, screen)
-    for own in FIELDS.values():
-        if own not in shown:
-            parser.add_argument(_flag(own.name), **_options(own), help=argparse.SUPPRESS)
+    for entry in FIELDS.values():
+        if entry not in shown:
+            parser.add_argument(_flag(entry.name), **_options(entry), help=argparse.SUPPRESS)
     parser.epilog = _epilog(screen, str(parser.epilog))
 
 
@@ -142,20 +142,20 @@ def _epilog(screen: Screen, example: str) -> str:
 
 def _group(parser: Parser, title: str, members: list[Field], screen: Screen) -> None:
     group, settings = parser.add_argument_group(title), screen.settings
-    for own in members:
-        text = f"{_help(own, screen)} [{shown_value(settings.value(own))}]".replace("%", "%%")
-        group.add_argument(_flag(own.name), **_options(own), help=text)
+    for entry in members:
+        text = f"{_help(entry, screen)} [{shown_value(settings.value(entry))}]".replace("%", "%%")
+        group.add_argument(_flag(entry.name), **_options(entry), help=text)
 
 
-def _help(own: Field, screen: Screen) -> str:
+def _help(entry: Field, screen: Screen) -> str:
     """The help of a setting, with its choices unless the help names them."""
-    by_recipe = screen.preset == "best" and own.name not in screen.reads
-    if by_recipe and own.name in CHOSEN_BY_RECIPE:
-        return f"{own.help}; read with --recipes given"
-    choices = get_args(own.kind) if get_origin(own.kind) is Literal else ()
-    if all(choice in own.help for choice in choices):
-        return own.help
-    return f"{own.help} ({', '.join(choices)})"
+    by_recipe = screen.preset == "best" and entry.name not in screen.reads
+    if by_recipe and entry.name in CHOSEN_BY_RECIPE:
+        return f"{entry.help}; read with --recipes given"
+    choices = get_args(entry.kind) if get_origin(entry.kind) is Literal else ()
+    if all(choice in entry.help for choice in choices):
+        return entry.help
+    return f"{entry.help} ({', '.join(choices)})"
 
 
 def _flag(name: str) -> str:
@@ -167,16 +167,16 @@ def shown_value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
-        return ", ".join(shown_value(own) for own in value) or "none"
+        return ", ".join(shown_value(item) for item in value) or "none"
     if isinstance(value, float):
         return f"{value:g}"
     return str(value) or "none"
 
 
-def _options(own: Field) -> dict[str, Any]:
+def _options(entry: Field) -> dict[str, Any]:
     """argparse's options for the type of a setting."""
-    kind = own.kind
-    options: dict[str, Any] = {"dest": SETTING + own.name, "default": argparse.SUPPRESS}
+    kind = entry.kind
+    options: dict[str, Any] = {"dest": SETTING + entry.name, "default": argparse.SUPPRESS}
     if get_origin(kind) is Literal:
         return options | {"choices": get_args(kind), "metavar": "NAME"}
     if kind is bool:
@@ -218,9 +218,9 @@ def check_read(
     base, usual, defaults = screen.settings, screen.settings.flat(), Settings().flat()
     stages = foreign(base) if base.best is None else set()
     settings = base.changed(**{name: given[name] for name in given if name not in stages})
-    for name in without_effect(settings, [own for own in given if own not in screen.reads]):
+    for name in without_effect(settings, [name for name in given if name not in screen.reads]):
         value = list(given[name]) if isinstance(given[name], tuple) else given[name]
-        if name not in flags and any(own.get(name, ...) == value for own in (usual, defaults)):
+        if name not in flags and any(known.get(name, ...) == value for known in (usual, defaults)):
             continue
         where = flags.get(name, f"{name} in {file}")
         raise GassipError(f"{where} is not read by {why_unread(settings, name, screen.preset)}")

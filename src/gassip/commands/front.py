@@ -17,6 +17,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import (
+    SPLIT,
     Parser,
     command,
     filled,
@@ -42,6 +43,7 @@ from gassip.commands.flags import (
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
+    from gassip.draw.chart import Series
     from gassip.graph.graph import Graph
     from gassip.settings import Settings
     from gassip.train.plan import Plan, Solution
@@ -68,7 +70,7 @@ def add(commands: Any) -> None:
 
 
 def add_flags(parser: Parser, screen: Screen) -> None:
-    graph_flags(parser.add_argument_group("graph and seed"))
+    graph_flags(parser.add_argument_group("graph and seed"), screen.rare(SPLIT))
     preset_flags(parser.add_argument_group("method"), screen)
     output = parser.add_argument_group("points, output and machine")
     point_flags(output)
@@ -291,25 +293,38 @@ def _per_cent(row: Point, split: str) -> str:
 
 
 def to_svg(points: list[Point], name: str, metric: str) -> bytes:
-    """Test score over weights stored and over multiply-adds."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+    """Test score over weights stored and over multiply-adds, every point named."""
+    from gassip.draw.chart import Panel, Place, panel
+    from gassip.draw.scale import per_cent, short
+    from gassip.draw.svg import document, element
 
-    labels = {"found": "nets of one search", "gcn": "dense GCN, 4 to 64 wide"}
-    with matplotlib.rc_context({"svg.hashsalt": "gassip", "svg.fonttype": "none", "font.size": 8}):
-        figure = Figure(figsize=(8, 3.2), layout="constrained")
-        for axis, (key, text) in zip(
-            figure.subplots(1, 2),
-            {"params": "weights stored", "macs": "multiply-adds"}.items(),
-            strict=True,
-        ):
-            for kind, label in labels.items():
-                rows = [row for row in points if row["kind"] == kind and row["test"] is not None]
-                at, mean, std = ([row[c] or 0.0 for row in rows] for c in (key, "test", "test_std"))
-                axis.errorbar(at, mean, yerr=std, marker="o", ms=3, lw=1, capsize=2, label=label)
-            axis.set(xscale="log", xlabel=text, ylabel=f"test {metric}", title=name)
-            axis.legend(frameon=False)
-        drawn = io.BytesIO()
-        FigureCanvasSVG(figure).print_svg(drawn, metadata={"Date": None})
-    return drawn.getvalue()
+    about = f"{name}: nets of one search and dense GCNs, mean and deviation"
+    parts = [element("text", text=about, class_="title", x=14, y=22)]
+    for at, (key, text) in enumerate({"params": "weights", "macs": "multiply-adds"}.items()):
+        drawn = Panel(
+            title=f"Test {metric} over {text}",
+            unit="per cent",
+            below=f"{text}, log scale",
+            series=[front_series(points, key, kind) for kind in ("found", "gcn")],
+            log=True,
+            form_x=short,
+            form_y=per_cent,
+            name_curves=False,
+        )
+        place = Place(left=12 + at * 470.0, top=36.0, width=456.0, height=320.0)
+        parts.append(panel(drawn, place))
+    return document(parts, 952.0, 368.0, about)
+
+
+def front_series(points: list[Point], key: str, kind: str) -> "Series":
+    """The points of one kind, the smallest net first."""
+    from gassip.draw.chart import Series
+
+    rows = [row for row in points if row["kind"] == kind and row["test"] is not None]
+    rows.sort(key=lambda row: float(row[key] or 0))
+    at, mean, std = ([float(row[c] or 0.0) for row in rows] for c in (key, "test", "test_std"))
+    names = [str(row["net"]).replace("Conv", "") for row in rows]
+    tips = [f"{row['net']}: {_score(row, 'test')}, {row[key]:,} {key}" for row in rows]
+    colour, label = {"found": (1, "nets of one search"), "gcn": (2, "dense GCN")}[kind]
+    return Series(name=label, x=at, y=mean, errors=std, names=names, tips=tips, colour=colour,
+                  size=3.5)  # fmt: skip

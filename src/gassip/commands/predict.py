@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import command, filled, training_graph
+from gassip.commands.common import as_weighted, command, filled, training_graph, warn
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ def add(commands: Any) -> None:
     parser = command(
         commands, run, "predict", "label the nodes of the run's graph or of another one", example
     )
-    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument(
+        "folder", metavar="RUN", type=filled, help="folder of `gassip search`, or file of `pack`"
+    )
     parser.add_argument(
         "--data",
         metavar="PATH",
@@ -39,30 +41,41 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    import torch
+    from gassip.deploy.runtime import label_text
+    from gassip.runs.format import EXPORTED, check_file, read_meta, replace_file
 
-    from gassip.runs import write as artefact
-    from gassip.runs.format import check_file, labels_csv
-    from gassip.train.trainer import predict
-
+    folder = Path(args.folder)
     if args.out != STDOUT:
         check_file(Path(args.out), args.overwrite)
-    made = artefact.open_run(args.folder)
-    graph, ids = _graph_to_label(made, args.data)
-    best = torch.softmax(predict(made.model, graph).double(), 1).max(1)
-    names = [made.meta["class_names"][k] for k in best.indices.tolist()]
-    text = labels_csv(ids, names, best.values.tolist())
+    exported = read_meta(folder)["schema"] == EXPORTED  # by `pack` or `export`: without torch
+    text = label_text(folder, args.data) if exported else _labels(folder, args.data)
     if args.out == STDOUT:
         print(text, end="")
         return 0
-    artefact.replace_file(Path(args.out), text.encode())
-    print(f"written to {args.out}: {graph.num_nodes} nodes")
+    replace_file(Path(args.out), text.encode())
+    print(f"written to {args.out}: {len(text.splitlines()) - 1} nodes")
     return 0
+
+
+def _labels(folder: Path, data: str | None) -> str:
+    """A CSV of ids, labels and probabilities."""
+    import torch
+
+    from gassip.runs import write as artefact
+    from gassip.runs.format import labels_csv
+    from gassip.train.trainer import predict
+
+    made = artefact.open_run(folder)
+    graph, ids = _graph_to_label(made, data)
+    best = torch.softmax(predict(made.model, graph).double(), 1).max(1)
+    names = [made.meta["class_names"][k] for k in best.indices.tolist()]
+    return labels_csv(ids, names, best.values.tolist())
 
 
 def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str]]":
     """The graph and its nodes' ids; where it is the one of the run, with the kept edges only and
     the run's labels."""
+    from gassip.runs.format import only_for_own_graph
     from gassip.runs.write import inputs_fingerprint
 
     source = made.meta["source"]
@@ -71,16 +84,16 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
         graph = replace(graph, edge_index=made.edge_index, edge_weight=made.edge_weight)
         if made.model.label_weight:
             graph = replace(graph, y=made.labels(), train_mask=made.masks["train"])
+    elif reason := only_for_own_graph(made.meta):
+        warn(reason)
     return graph, ids
 
 
 def _own_graph(made: "Run") -> "tuple[Graph, Sequence[str]]":
-    from gassip.graph import files
+    from gassip.graph.parts import row_numbers
 
     graph = training_graph(made, "cpu")
-    folder = Path(made.meta["source"].get("path", ""))
-    named = made.meta["source"].get("kind") == "file" and folder.is_dir()
-    return graph, files.read_ids(folder) if named else files.row_numbers(graph.num_nodes)
+    return graph, graph.ids or row_numbers(graph.num_nodes)
 
 
 def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
@@ -89,7 +102,7 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
     from gassip.graph import files
     from gassip.graph.graph import Graph
 
-    parts = data.read_inputs(path)
+    parts = data.read_inputs(path, made.preparation)
     with files.naming(path):
         graph = Graph.inputs(
             parts.x,
@@ -100,6 +113,7 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
             undirected=bool(made.meta["source"].get("undirected")),
             normalize=bool(made.meta["source"].get("normalize")),
         )
+        graph = as_weighted(graph, made.meta["source"])
         if graph.num_features != made.meta["features"]:
             raise GassipError(
                 f"x has {graph.num_features} features; the run's graph has {made.meta['features']}"

@@ -13,12 +13,16 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import (
+    EMBEDDED,
     METRICS,
     Parser,
     command,
+    fail,
+    filled,
     machine_flags,
     print_summary,
     progress,
+    say_which_graph,
     score_rows,
     seconds_row,
     share,
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from gassip.graph.graph import Graph
     from gassip.train.context import Event, Listener
     from gassip.train.plan import Solution
+
+DIRECTIONS = ("auto", "given", "both")
 
 
 def add(commands: Any) -> None:
@@ -57,6 +63,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--attack",
         metavar="KIND-RATE",
+        type=filled,
         help="mettack-0.05 (cora, citeseer), prbcd-0.05 (any graph)",
     )
     parser.add_argument(
@@ -76,12 +83,18 @@ def add(commands: Any) -> None:
         "--retry", action="store_true", help="with --record: try again what failed before"
     )
     parser.add_argument(
-        "--results", metavar="DIR", default="results", help="the record book (default %(default)s)"
+        "--results",
+        metavar="DIR",
+        type=filled,
+        default="results",
+        help="the record book (default %(default)s)",
     )
     parser.add_argument(
         "--jobs", type=whole(1), default=1, metavar="N", help="processes, of one thread each"
     )
-    parser.add_argument("--out", metavar="DIR", help="write a run's folder; for one seed")
+    parser.add_argument(
+        "--out", metavar="DIR", type=filled, help="write a run's folder; for one seed"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
     machine_flags(parser)
 
@@ -93,12 +106,13 @@ def what_flags(parser: Parser) -> None:
     which.add_argument(
         "--dataset",
         metavar="NAME",
-        default="debian",
-        help="one of `gassip datasets` (default debian)",
+        type=filled,
+        help=f"one of `gassip datasets` (default: the embedded graph {EMBEDDED})",
     )
     which.add_argument(
         "--data",
         metavar="PATH",
+        type=filled,
         help="own graph: .npz, PyG's .pt, folder with nodes.csv, edges.csv",
     )
     parser.add_argument(
@@ -109,6 +123,12 @@ def what_flags(parser: Parser) -> None:
         help="of the split where one is drawn",
     )
     parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")
+    parser.add_argument(
+        "--direction",
+        choices=DIRECTIONS,
+        help="of edges: given, both, auto: by validation, as a search does (default: auto for "
+        "--data, given for --dataset)",
+    )
     parser.add_argument(
         "--normalize", action=argparse.BooleanOptionalAction, help="divide rows of x by their sum"
     )
@@ -148,6 +168,8 @@ def run(args: argparse.Namespace) -> int:
         done |= _here(args, left, graph, book, tuned)
     records = [done[asked.key] for asked in runs if asked.key in done]
     _print(args, records)
+    for reason in dict.fromkeys(record.reason for record in records if record.status != "ok"):
+        fail(f"{args.method} failed: {reason}")
     return 0 if all(record.status == "ok" for record in records) else 1
 
 
@@ -166,11 +188,10 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def pin_threads(args: argparse.Namespace) -> None:
-    """--threads, and one where there are several processes."""
+    """--threads; the processes of --jobs have one each."""
     import torch
 
-    if args.threads is not None or args.jobs > 1:
-        torch.set_num_threads(args.threads or 1)
+    torch.set_num_threads(args.threads)
 
 
 def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
@@ -179,9 +200,10 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     from gassip.bench.execute import graph_of
     from gassip.bench.records import Run
     from gassip.methods import Searcher, changed, entry, parsed, plain_settings
+    from gassip.runs.write import inputs_fingerprint
 
     named = entry(args.method)
-    dataset = Path(args.data).resolve().stem if args.data else args.dataset
+    dataset = Path(args.data).resolve().stem if args.data else args.dataset or EMBEDDED
     first = Run(
         method=args.method,
         settings={},
@@ -194,9 +216,10 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
         attack=args.attack,
         metric=args.metric,
     )
-    graph = graph_of(first, args.data)
+    first, graph = directed(first, graph_of(first, args.data), args)
     method = named.make(graph)
-    chosen = {} if args.untuned or args.data else tuned.settings_for(dataset, args.method)
+    inputs = inputs_fingerprint(graph) if args.data else None
+    chosen = {} if args.untuned else tuned.chosen_for(dataset, args.method, inputs)
     method = changed(method, chosen)
     method = changed(method, parsed(method, _given(args.set)))
     first = replace(
@@ -209,7 +232,25 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
         raise GassipError(f"{args.method} has no search apart from its training; use --seeds alone")
     trainings = [args.seed + r for r in range(args.seeds)]
     runs = [replace(first, search_seed=s, retrain_seed=r) for s in searches for r in trainings]
+    say_which_graph(args)
     return runs, graph, bool(chosen) and not args.set
+
+
+def directed(run: "Run", graph: "Graph", args: argparse.Namespace) -> "tuple[Run, Graph]":
+    """The run with its edges read as a search would read them: both ways if that raises the
+    validation log-likelihood."""
+    from gassip.bench.execute import graph_of
+    from gassip.best.direction import choose_direction
+
+    direction = args.direction or ("auto" if args.data else "given")
+    both = not run.undirected and choose_direction(graph, direction, run.metric).value
+    if not both:
+        return run, graph
+    if direction == "auto" and not args.quiet:
+        what = "edges are read both ways, which validation prefers"
+        print(f"gassip: {what} (--direction given leaves them)", file=sys.stderr)
+    run = replace(run, undirected=True)
+    return run, graph_of(run, args.data)
 
 
 def _given(words: Sequence[str]) -> dict[str, str]:
@@ -263,7 +304,11 @@ def _save(
         if args.data
         else {"kind": "dataset"}
     )
-    options = {"seed": args.split_seed, "undirected": args.undirected, "normalize": args.normalize}
+    options = {
+        "seed": args.split_seed,
+        "undirected": record.run.undirected,
+        "normalize": args.normalize,
+    }
     perturbed = {"noise": args.noise, "noise_seed": record.run.noise_seed, "attack": args.attack}
     artefact.save_method(
         args.out,

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -10,22 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.budget.budget import HELP, Budget
 from gassip.commands.common import (
+    SPLIT,
+    THREADS,
     Parser,
-    Row,
     command,
     fail,
     filled,
     graph_flags,
     graph_name,
+    jobs_flag,
+    jobs_of,
     load_graph,
     machine_flags,
     print_summary,
-    progress,
     say_which_graph,
     score_rows,
     seconds_row,
     set_threads,
     share,
+    watching,
     whole,
 )
 from gassip.commands.explain import print_decisions, stored_decisions
@@ -39,8 +43,10 @@ from gassip.commands.flags import (
 )
 from gassip.errors import GassipError
 from gassip.operations import gcn_weights
+from gassip.train.deadline import seconds_of
 
 if TYPE_CHECKING:
+    from gassip.graph.graph import Graph
     from gassip.runs.write import Meta
     from gassip.train.plan import Decision
 
@@ -58,11 +64,12 @@ def add(commands: Any) -> None:
 
 
 def add_flags(parser: Parser, screen: Screen) -> None:
-    graph_flags(parser.add_argument_group("graph and seed"))
+    graph_flags(parser.add_argument_group("graph and seed"), screen.rare(SPLIT))
     preset_flags(parser.add_argument_group("method"), screen)
     output = parser.add_argument_group("output and machine")
     out_flags(output, screen)
-    machine_flags(output)
+    machine_flags(output, screen.rare(THREADS))
+    jobs_flag(output)
     help_flags(output)
     budget_flags(parser)
     setting_flags(parser, screen)
@@ -79,6 +86,15 @@ def out_flags(parser: Any, screen: Screen) -> None:
         "--overwrite", action="store_true", help="replace the run in DIR once this one is complete"
     )
     parser.add_argument(
+        "--time-limit",
+        type=duration,
+        metavar="TIME",
+        help="60s, 10m, 2h, all counted: the best net by then; --resume goes on",
+    )
+    parser.add_argument(
+        "--no-report", action="store_true", help=screen.rare("do not write report.html")
+    )
+    parser.add_argument(
         "--explain", action="store_true", help="show each decision with what was tried"
     )
     parser.add_argument(
@@ -88,6 +104,15 @@ def out_flags(parser: Any, screen: Screen) -> None:
         metavar="N",
         help=screen.rare(f"epochs between two checkpoints (default {EVERY})"),
     )
+
+
+def duration(text: str) -> str:
+    """A duration such as 10m, checked."""
+    try:
+        seconds_of(text)
+    except GassipError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def budget_flags(parser: Parser) -> None:
@@ -110,28 +135,60 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, given: dict[str, Any], budget: Budget) -> int:
     """The search in a folder beside --out, which a killed search can resume from."""
-    from gassip.runs import checkpoint
+    from gassip.runs.format import real
+    from gassip.runs.lock import sole_writer
 
     out = Path(args.out or f"runs/{graph_name(args)}-{args.preset}-seed{args.seed}")
-    partial = out.resolve().with_name(out.resolve().name + ".partial")
-    _check_out(out, partial, args)
-    resumed = args.resume and (partial / checkpoint.FILE).exists()
-    if not resumed:
-        checkpoint.discard(partial)
-    created = [folder for folder in partial.parents if not folder.exists()]
+    target = real(out)
+    created = [folder for folder in target.parents if not folder.exists()]
     try:
         # an --out that cannot be written shows now, not after hours
-        partial.mkdir(parents=True, exist_ok=True)
-        meta, decisions = _search(args, given, budget, out, partial)
+        for folder in target.parents:
+            if folder.exists() and not folder.is_dir():
+                raise GassipError(f"--out {out} cannot be written: {folder} is not a folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with sole_writer(target):
+            return _run_alone(args, given, budget, out, target.with_name(f"{target.name}.partial"))
+    finally:
+        for folder in created:  # those that are empty: nothing of a failed run stays
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _run_alone(
+    args: argparse.Namespace, given: dict[str, Any], budget: Budget, out: Path, partial: Path
+) -> int:
+    from gassip.runs import checkpoint
+
+    _check_out(out, partial, args)
+    resumed = args.resume and checkpoint.held(partial)
+    if not resumed:
+        checkpoint.discard(partial)
+    try:
+        partial.mkdir(exist_ok=True)
+        meta, decisions, cut = _search(args, given, budget, out, partial)
     except KeyboardInterrupt:
-        return _interrupted(args, partial, created)
-    except (GassipError, OSError):
+        return _interrupted(args, partial)
+    except BaseException:
         if not resumed:
-            _clean(partial, created)
+            checkpoint.discard(partial)  # or the next, correct call would be refused
         raise
-    checkpoint.discard(partial)
+    if not cut:
+        checkpoint.discard(partial)
     show(args, meta, decisions, out)
+    if cut and not args.quiet:
+        print(f"cut short at {args.time_limit}; go on with: {_again(args)}", file=sys.stderr)
     return 0
+
+
+def _again(args: argparse.Namespace) -> str:
+    """The command that goes on, with twice the time."""
+    words = [word for word in args.argv if word not in ("--resume", "--overwrite")]
+    if args.time_limit:
+        at = next(k for k, word in enumerate(words) if word.startswith("--time-limit"))
+        del words[at : at + 1 + ("=" not in words[at])]
+        words += ["--time-limit", f"{2 * seconds_of(args.time_limit):g}s"]
+    return shlex.join(["gassip", *words, "--resume"])
 
 
 def show(
@@ -147,7 +204,7 @@ def show(
     summary(meta)
     if args.explain:
         print_decisions(decisions)
-    next_steps(out)
+    next_steps(out, report=(out / "report.html").exists())
 
 
 def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
@@ -155,7 +212,8 @@ def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
 
     if args.resume and out.exists() and not partial.exists():
         raise GassipError(f"{out} is there and nothing is unfinished; there is nothing to resume")
-    artefact.check_target(out, args.overwrite)
+    goes_on = args.resume and partial.exists()  # of a search that a time limit cut short
+    artefact.check_target(out, args.overwrite or goes_on)
     if partial.exists() and not (args.resume or args.overwrite):
         raise GassipError(
             f"{partial} holds an unfinished search; --resume to go on, or --overwrite to start anew"
@@ -164,13 +222,15 @@ def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
 
 def _search(
     args: argparse.Namespace, given: dict[str, Any], budget: Budget, out: Path, partial: Path
-) -> "tuple[Meta, Sequence[Decision]]":
-    from gassip.best.pipeline import num_rows
-    from gassip.budget.candidates import retrain_best, search_within
+) -> "tuple[Meta, Sequence[Decision], bool]":
+    """What was written, what was decided, and whether a time limit cut the search short."""
+    from gassip.best.pipeline import planned_steps
     from gassip.budget.fit import check_possible
+    from gassip.budget.timed import Limit, Search
     from gassip.runs import write as artefact
     from gassip.runs.checkpoint import FolderCheckpoint
     from gassip.settings import preset
+    from gassip.train.events import Watch
 
     set_threads(args.threads)
     graph, source = load_graph(args)
@@ -184,62 +244,56 @@ def _search(
         metric=args.metric,
         every=args.checkpoint_every,
     )
-    with progress("search", num_rows(settings), args.quiet) as show:
-        plans = search_within(
+    steps = planned_steps(settings)
+    with watching(steps, args.quiet) as show:
+        limit = Limit.of(args.time_limit, args.since, graph)
+        watch = Watch(show, steps, since=args.since, deadline=limit.end if limit else None)
+        search = Search(
             graph,
             settings,
             budget,
+            args.seed,
+            args.metric,
+            hear=watch.row,
+            again=watch.retrained,
+        )
+        found = search.run(kept, jobs_of(args), limit)
+        meta = artefact.save(
+            out,
+            graph,
+            found.plan,
+            found.solution,
             seed=args.seed,
             metric=args.metric,
-            on_epoch=show,
-            checkpoint=kept,
+            preset=args.preset,
+            source=source,
+            budget=budget.given,
+            retrain_history=found.rows,
+            overwrite=args.overwrite or args.resume,
         )
-    rows: list[Row] = []
-    with progress("retrain", plans[0].recipe.epochs, args.quiet) as show:
-
-        def keep_and_show(row: Row) -> None:
-            if row["epoch"] == 1:
-                rows.clear()  # a budget of time may take more than one attempt
-            rows.append(row)
-            show(row)
-
-        plan, solution = retrain_best(
-            graph, plans, budget, seed=args.seed, metric=args.metric, on_epoch=keep_and_show
-        )
-    meta = artefact.save(
-        out,
-        graph,
-        plan,
-        solution,
-        seed=args.seed,
-        metric=args.metric,
-        preset=args.preset,
-        source=source,
-        budget=budget.given,
-        retrain_history=rows,
-        overwrite=args.overwrite,
-    )
-    return meta, plan.decisions
+        if not args.no_report and (limit is None or limit.end.left > 0):
+            write_page(out, found.plan.on(graph, all_edges=True))
+        watch.done()
+    return meta, found.plan.decisions, found.cut
 
 
-def _interrupted(args: argparse.Namespace, partial: Path, created: list[Path]) -> int:
-    from gassip.runs.checkpoint import FILE
+def write_page(out: Path, graph: "Graph") -> None:
+    """report.html; the run is complete without it."""
+    from gassip.report.report import write_report
 
-    if not (partial / FILE).exists():
-        _clean(partial, created)
+    try:
+        write_report(out, graph.edge_index.cpu().numpy())
+    except (GassipError, OSError) as error:
+        fail(f"report.html was not written ({error}); the run is; try: gassip report {out}")
+
+
+def _interrupted(args: argparse.Namespace, partial: Path) -> int:
+    from gassip.runs.checkpoint import discard, held
+
+    if not held(partial):
+        discard(partial)
         return fail("interrupted before the first checkpoint; nothing was kept", 130)
-    again = shlex.join(["gassip", *(word for word in args.argv if word != "--resume"), "--resume"])
-    return fail(f"interrupted; go on with: {again}", 130)
-
-
-def _clean(partial: Path, created: list[Path]) -> None:
-    """Nothing of a failed run stays, not even the folders made for it."""
-    from gassip.runs.checkpoint import discard
-
-    discard(partial)
-    for folder in created:
-        with suppress(OSError):
-            folder.rmdir()
+    return fail(f"interrupted; go on with: {_again(args)}", 130)
 
 
 def gcn64_params(meta: "Meta") -> int:
@@ -270,15 +324,29 @@ def decided_rows(meta: "Meta") -> list[tuple[str, str]]:
     rows = []
     if meta["symmetrised"]:
         rows.append(("direction", "edges are symmetrised"))
+    if "weighted" in meta["source"]:
+        used = meta["source"]["weighted"]
+        rows.append(("edge weights", "used" if used else "left out: no gain on validation"))
     if meta["recipe"]["prune_to"]:
         rows.append(("pruning", f"to {meta['recipe']['prune_to']:,} weights in training"))
     if weight := meta["net"]["label_weight"]:
         rows.append(("label propagation", f"added to the logits with weight {weight:.2f}"))
+        rows.append(("", for_which_graphs(meta)))
     return rows
 
 
-def next_steps(out: Path) -> None:
+def for_which_graphs(meta: "Meta") -> str:
+    """What label propagation means for other graphs."""
+    if meta["recipe"]["labels_in_training"]:
+        return "in training too: on other graphs the net is worse (--for any)"
+    return "on this graph alone; the net was trained without it, for any graph"
+
+
+def next_steps(out: Path, *, report: bool = False) -> None:
     """What was written, and what to try next."""
     folder = shlex.quote(str(out))
-    print(f"written to {out}\nnext: gassip evaluate {folder} --seeds 10")
+    print(f"written to {out}")
+    if report:
+        print(f"look: {out / 'report.html'}")
+    print(f"next: gassip evaluate {folder} --seeds 10")
     print(f"      gassip predict {folder} --out labels.csv")

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gassip.commands.common import command, machine_flags, print_table, progress, whole
+from gassip.commands.common import command, filled, machine_flags, print_table, progress, whole
 from gassip.commands.run import pin_threads, plan, what_flags
 from gassip.errors import GassipError
 
@@ -32,7 +32,10 @@ def add(commands: Any) -> None:
         "--seed", type=whole(0), default=0, metavar="N", help="the first of them (default 0)"
     )
     parser.add_argument(
-        "--out", metavar="FILE", help="default: tuned.json in the package, which `gassip run` reads"
+        "--out",
+        metavar="FILE",
+        type=filled,
+        help="default: tuned.json in the current folder, which `gassip run` reads",
     )
     machine_flags(parser)
     usual: dict[str, Any] = {
@@ -53,8 +56,6 @@ def run(args: argparse.Namespace) -> int:
     from gassip.graph.graph import SPLITS
     from gassip.runs import write as artefact
 
-    if args.data:
-        raise GassipError("tuned settings are kept by a dataset's name; give --dataset")
     pin_threads(args)
     runs, graph, _ = plan(args)
     hidden_test = replace(graph, test_mask=graph.test_mask & False)  # nobody here can look at it
@@ -70,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
             scores[at] = [solution.scores[args.metric][SPLITS[1]] for solution in solved]
             show({"epoch": at + 1, "val_score": fmean(scores[at])})
     chosen = tuned.best(scores)
-    path = Path(args.out) if args.out else tuned.default_path()
+    path = Path(args.out) if args.out else tuned.local_path()
     table = tuned.read(path)
-    entry = {
+    entry: dict[str, Any] = {
         "settings": combinations[chosen],
         "metric": args.metric,
         "seeds": [asked.retrain_seed for asked in runs],
@@ -81,23 +82,22 @@ def run(args: argparse.Namespace) -> int:
             for at, values in scores.items()
         ],
     }
-    table.setdefault(args.dataset, {})[args.method] = entry
+    if args.data:
+        entry["inputs"] = artefact.inputs_fingerprint(graph)
+    table.setdefault(runs[0].dataset, {})[args.method] = entry
     artefact.replace_file(path, artefact.to_json(table).encode())
     if args.json:
         print(artefact.to_json(entry), end="")
     else:
-        _show(args, entry, path)
+        _show(args, runs[0].dataset, entry, path)
     return 0
 
 
-def _show(args: argparse.Namespace, entry: dict[str, Any], path: Path) -> None:
+def _show(args: argparse.Namespace, dataset: str, entry: dict[str, Any], path: Path) -> None:
     from rich.table import Table
 
     table = Table(
-        title=(
-            f"{args.method} on {args.dataset}: validation {args.metric}, {len(entry['seeds'])} "
-            f"seeds"
-        )
+        title=(f"{args.method} on {dataset}: validation {args.metric}, {len(entry['seeds'])} seeds")
     )
     names = list(entry["settings"])
     for name in (*names, "mean", ""):

@@ -64,27 +64,29 @@ class FolderCheckpoint:
             self.folder.mkdir(parents=True, exist_ok=True)
             write(self.folder / FILE, tensors(), history, self.identity)
 
-    def recall(self, name: str) -> tuple[dict[str, Tensor], float] | None:
+    def recall(self, name: str) -> tuple[dict[str, Tensor], float, int] | None:
         path = self.folder / NETS.format(slug(name))
         if not path.exists():
             return None
         weights, (row,), stored = read(path)
         _check_identity(path, stored, self.identity)
-        return weights, float(row["seconds"])
+        return weights, float(row["seconds"]), int(row.get("epoch", 0))
 
-    def remember(self, name: str, weights: dict[str, Tensor], seconds: float) -> None:
+    def remember(self, name: str, trained: tuple[dict[str, Tensor], float, int]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write(
-            self.folder / NETS.format(slug(name)),
-            weights,
-            [{"net": name, "seconds": seconds}],
-            self.identity,
-        )
+        weights, seconds, epoch = trained
+        row: Row = {"net": name, "seconds": seconds, "epoch": epoch}
+        write(self.folder / NETS.format(slug(name)), weights, [row], self.identity)
 
 
 def slug(name: str) -> str:
     """A name as part of a file's name."""
     return re.sub(r"[^a-z0-9.]+", "-", name.lower())
+
+
+def held(folder: Path) -> bool:
+    """Whether the folder holds anything to go on from."""
+    return (folder / FILE).exists() or any(folder.glob(NETS.format("*")))
 
 
 def discard(folder: Path) -> None:
@@ -163,8 +165,8 @@ def _check_identity(path: Path, stored: dict[str, object], now: dict[str, object
 
 def _flat(stored: dict[str, object]) -> dict[str, object]:
     settings = stored.get("settings")
-    own = {k: v for k, v in stored.items() if k != "settings"}
-    return own | (settings if isinstance(settings, dict) else {})
+    rest = {k: v for k, v in stored.items() if k != "settings"}
+    return rest | (settings if isinstance(settings, dict) else {})
 
 
 def _short(value: object, length: int = 80) -> str:

@@ -17,7 +17,12 @@ import csv
 import hashlib
 import io
 import json
+import math
 import os
+import re
+import stat
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,10 +30,13 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gassip.errors import GassipError
+from gassip.errors import GassipError, refuse_special
+from gassip.graph.limits import check_unpacked
+from gassip.graph.preparation import Preparation
 from gassip.operations import OPERATIONS
 
 EXPORTED = "runtime-1"  # what `gassip export --format runtime` writes
+PREPARATION = "preparation.json"  # how named columns become x, where the graph came from tables
 SCHEMAS = (1, 2, EXPORTED)  # a run's folder of either version, or an export
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
@@ -58,8 +66,9 @@ def digest(meta: Mapping[str, Any]) -> str:
 def read_meta(folder: Path) -> dict[str, Any]:
     """meta.json, of a schema that is known here and unaltered."""
     path = folder / "meta.json"
+    recover(folder)
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        meta = json.loads(_content(folder, "meta.json"), parse_constant=_no_constant)
     except FileNotFoundError:
         raise GassipError(f"{path} is missing; is {folder} the folder of a run?") from None
     except OSError as error:
@@ -85,6 +94,32 @@ def read_meta(folder: Path) -> dict[str, Any]:
             known = ", ".join(OPERATIONS)
             raise GassipError(f"{path}: operation {op!r} is not supported; known are {known}")
     return meta
+
+
+def _content(folder: Path, name: str) -> bytes:
+    """A file in the folder, or in the one file that `gassip pack` wrote."""
+    if not folder.is_file():
+        refuse_special(folder / name)
+        return (folder / name).read_bytes()
+    try:
+        with zipfile.ZipFile(folder) as file:
+            check_unpacked(f"{folder}: {name}", file.getinfo(name).file_size, folder)
+            return file.read(name)
+    except KeyError:
+        raise GassipError(f"{folder} is not what `gassip pack` wrote: it has no {name}") from None
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError) as error:
+        raise GassipError(f"{folder} is damaged, or not what `gassip pack` wrote") from error
+
+
+def recover(folder: Path) -> None:
+    """Bring back a folder whose replacement was killed between its two renames: the new one if it
+    is whole, else the old one."""
+    if os.path.lexists(folder) or not folder.name:
+        return
+    new, old = (folder.with_name(f".{folder.name}.{age}") for age in ("new", "old"))
+    if old.is_dir():
+        with suppress(OSError):
+            ((new if (new / "meta.json").is_file() else old).rename(folder))
 
 
 def _no_constant(text: str) -> float:
@@ -113,11 +148,49 @@ def label_weight(meta: Mapping[str, Any]) -> float:
     return float(given)
 
 
+def only_for_own_graph(meta: Mapping[str, Any]) -> str | None:
+    """Why the net is worse on other graphs; None if nothing of the training graph is missing."""
+    weight = label_weight(meta)
+    recipe = meta.get("recipe") or {}
+    if not weight or not meta.get("labels_in_training", recipe.get("labels_in_training", True)):
+        return None
+    return (
+        f"the net was trained with label propagation (weight {weight:.2f}), which another graph "
+        "does not have: its labels are worse there; search with --for any"
+    )
+
+
+def read_preparation(folder: Path, meta: Mapping[str, Any]) -> Preparation | None:
+    """How named columns become x; None for a run whose x was given."""
+    if PREPARATION not in meta["files"]:
+        return None
+    made = Preparation.from_json(read_file(folder, PREPARATION, meta))
+    if len(made.feature_names) != meta["features"]:
+        raise GassipError(
+            f"{folder / PREPARATION} makes {len(made.feature_names)} features; the run has "
+            f"{meta['features']}"
+        )
+    return made
+
+
+def read_ids(tensors: Mapping[str, Array], nodes: int) -> tuple[str, ...] | None:
+    """What the user calls the nodes, from inputs.safetensors; None: their numbers."""
+    if (stored := tensors.get("ids")) is None:
+        return None
+    try:
+        ids = json.loads(stored.tobytes())
+    except (ValueError, RecursionError) as error:
+        raise GassipError(f"the ids of the nodes are damaged ({error})") from error
+    if not isinstance(ids, list) or len(ids) != nodes or not all(type(node) is str for node in ids):
+        raise GassipError(f"the ids of the nodes are not {nodes} texts")
+    return tuple(ids)
+
+
 def read_file(folder: Path, name: str, meta: Mapping[str, Any]) -> bytes:
     """A file of the run whose checksum is the one in meta.json."""
     path = folder / name
     try:
-        content = path.read_bytes()
+        content = _content(folder, name)
     except OSError as error:
         raise GassipError(
             f"cannot read {path}: {error.strerror}; the run is not complete"
@@ -133,10 +206,24 @@ def read_tensors(folder: Path, name: str, meta: Mapping[str, Any]) -> Tensors:
     try:
         start = 8 + int.from_bytes(content[:8], "little")
         header = json.loads(content[8:start])
-        entries = {key: own for key, own in header.items() if key != "__metadata__"}
-        return {key: _tensor(content, start, own) for key, own in entries.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GassipError(f"{path} is not a safetensors file ({error})") from error
+        entries = {key: entry for key, entry in header.items() if key != "__metadata__"}
+        found = {key: _tensor(content, start, entry) for key, entry in entries.items()}
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
+        raise GassipError(f"{path} is not a safetensors file ({str(error)[:80]})") from error
+    for key, value in found.items():
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise GassipError(
+                f"{path}: {key[:40]} holds values that are NaN or infinite; the training diverged, "
+                f"search again"
+            )
+    return found
 
 
 def _tensor(content: bytes, start: int, entry: Mapping[str, Any]) -> Array:
@@ -178,9 +265,7 @@ def pack(weight: Array, precision: Precision) -> Tensors:
     packed: Tensors = {}
     values = weight
     if precision == "int8":
-        scale = np.abs(weight).max(0) / 127
-        packed["scale"] = scale = np.where(scale > 0, scale, 1).astype(np.float32)
-        values = np.rint(weight / scale).astype(np.int8)
+        values, packed["scale"] = rounded(weight)
     elif precision == "float16":
         values = weight.astype(np.float16)
     kept = weight != 0
@@ -189,6 +274,13 @@ def pack(weight: Array, precision: Precision) -> Tensors:
         packed |= {"bits": np.packbits(kept), "shape": np.array(weight.shape, dtype=np.int64)}
         values = values[kept]
     return packed | {"": values}
+
+
+def rounded(weight: Array) -> tuple[Array, Array]:
+    """int8 and its scale per column."""
+    scale = np.abs(weight).max(0) / 127
+    scale = np.where(scale > 0, scale, 1).astype(np.float32)
+    return np.rint(weight / scale).astype(np.int8), scale
 
 
 def unpacked(packed: Tensors) -> Array:
@@ -243,6 +335,14 @@ def unpack(state: Tensors, meta: Mapping[str, Any], precision: Precision | None)
 def check_file(out: Path, overwrite: bool) -> None:
     """Refuse, before the work, a file that cannot be written: it exists, it is a folder, there is
     no folder for it."""
+    try:
+        mode = out.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        mode = stat.S_IFREG
+    except (OSError, ValueError) as error:
+        raise GassipError(f"{out}: {getattr(error, 'strerror', None) or error}") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise GassipError(f"{out} is a device or a pipe, not a file; choose another --out")
     if out.exists() and not overwrite:
         raise GassipError(f"{out} exists; choose another --out, or --overwrite to replace it")
     if out.is_dir():
@@ -254,8 +354,17 @@ def check_file(out: Path, overwrite: bool) -> None:
         )
 
 
+def real(path: Path) -> Path:
+    """The path without links, which names something besides the root."""
+    found = Path(os.path.realpath(path))
+    if not found.name:
+        raise GassipError(f"{path} is the root of the file system; choose another --out")
+    return found
+
+
 def replace_file(path: Path, content: bytes) -> None:
     """Write `content` so that `path` holds either what it held before or all of it."""
+    path = real(path)  # what a link names is replaced, not the link
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with beside.open("wb") as file:
@@ -271,10 +380,24 @@ def replace_file(path: Path, content: bytes) -> None:
             beside.unlink(missing_ok=True)
 
 
+FORMULA = re.compile(r"[=@\t\r]|[+-](?![0-9.]+$)")
+
+
+def no_formula(text: str) -> str:
+    """A spreadsheet executes a cell that begins so; an apostrophe makes it a text."""
+    return f"'{text}" if FORMULA.match(text) else text
+
+
 def labels_csv(ids: Sequence[str], names: Sequence[str], probs: Sequence[float]) -> str:
     """A line for each node: id, label, probability."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("id", "label", "probability"))
-    writer.writerows((i, name, f"{p:.6f}") for i, name, p in zip(ids, names, probs, strict=True))
+    for at, name, prob in zip(ids, names, probs, strict=True):
+        if not math.isfinite(prob):
+            raise GassipError(
+                f"the probability of node {at[:40]!r} is {prob}: its features, or those of its "
+                f"neighbours, are too large for the net; scale them as in training"
+            )
+        writer.writerow((no_formula(at), no_formula(name), f"{prob:.6f}"))
     return text.getvalue()

@@ -3,8 +3,13 @@
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 
+from gassip.draw.chart import Panel, Place, Series, panel
+from gassip.draw.scale import per_cent
+from gassip.draw.svg import document, element
 from gassip.errors import GassipError
 
 History = Sequence[Mapping[str, float | str]]
@@ -21,41 +26,96 @@ def history_csv(history: History) -> str:
     return text.getvalue()
 
 
-def history_svg(history: History) -> bytes:
-    """Losses, validation score, and what would be kept, over the epochs of search and
-    retraining."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+def history_svg(history: History, about: str = "", best_epoch: int | None = None) -> bytes:
+    """The epochs of the search, the trainings of its stages, and the epochs of retraining, each in
+    panels of their own."""
+    panels = [data for data in panels_of(history, best_epoch) if data.series]
+    columns = min(3, max(1, len(panels)))
+    width, height, head = 350.0, 240.0, 34.0
+    parts = [element("text", text=about, class_="title", x=14, y=22)]
+    for at, data in enumerate(panels):
+        row, column = divmod(at, columns)
+        place = Place(left=12 + column * width, top=head + row * height, width=width - 14)
+        parts.append(panel(data, place))
+    rows = -(-len(panels) // columns)
+    return document(parts, columns * width + 12, head + rows * height, about or "history of a run")
 
-    panels = {
-        "loss": ("train_loss", "val_loss"),
-        "validation score": ("val_score",),
-        "share kept; entropy of α": ("weights_kept", "edges_kept", "alpha_entropy"),
-    }
-    with matplotlib.rc_context({"svg.hashsalt": "gassip", "svg.fonttype": "none", "font.size": 8}):
-        figure = Figure(figsize=(10, 3), layout="constrained")
-        axes = figure.subplots(1, len(panels))
-        for axis, (title, names) in zip(axes, panels.items(), strict=True):
-            for phase, style in (("search", "-"), ("retrain", ":")):
-                for at, name in enumerate(names):
-                    rows = [row for row in history if row["phase"] == phase and name in row]
-                    label = f"{name} ({phase})" if rows else None
-                    values = [float(row[name]) for row in rows]
-                    axis.plot(
-                        [float(row["epoch"]) for row in rows],
-                        values,
-                        style,
-                        color=f"C{at}",
-                        lw=1,
-                        label=label,
-                    )
-            axis.set(title=title, xlabel="epoch")
-            if axis.get_legend_handles_labels()[0]:
-                axis.legend(frameon=False)
-        drawn = io.BytesIO()
-        FigureCanvasSVG(figure).print_svg(drawn, metadata={"Date": None})
-    return drawn.getvalue()
+
+def panels_of(history: History, best_epoch: int | None = None) -> list[Panel]:
+    """Epochs of the search, trainings, epochs of retraining; a panel without series has no data."""
+    epochs = [row for row in history if row["phase"] == "search" and "stage" not in row]
+    trained = [row for row in history if row["phase"] == "search" and "stage" in row]
+    again = [row for row in history if row["phase"] == "retrain"]
+    best = [] if best_epoch is None or not again else [(float(best_epoch), f"best: {best_epoch}")]
+    return [
+        loss_panel("Search: loss", epochs),
+        score_panel("Search: validation score", epochs),
+        kept_panel(epochs),
+        trainings_panel(trained),
+        loss_panel("Retraining: loss", again, best),
+        score_panel("Retraining: validation score", again, best),
+    ]
+
+
+def loss_panel(title: str, rows: History, marks: Sequence[tuple[float, str]] = ()) -> Panel:
+    curves = [curve(rows, "train_loss", "training", 1), curve(rows, "val_loss", "validation", 2)]
+    drawn = [series for series in curves if series.x]
+    return Panel(title=title, below="epoch", series=drawn, marks=marks)
+
+
+def score_panel(title: str, rows: History, marks: Sequence[tuple[float, str]] = ()) -> Panel:
+    scores = curve(rows, "val_score", "validation", 2)
+    drawn = [scores] if scores.x else []
+    return Panel(title=title, unit="per cent", below="epoch", series=drawn, marks=marks,
+                 form_y=per_cent)  # fmt: skip
+
+
+def kept_panel(rows: History) -> Panel:
+    """What the search would keep if it ended, and the entropy of α in parts of its first."""
+    names = {"weights_kept": "weights", "edges_kept": "edges", "alpha_entropy": "entropy of α"}
+    curves = [curve(rows, name, text, at) for at, (name, text) in enumerate(names.items(), 1)]
+    entropy = curves[-1]
+    if entropy.x and entropy.y[0]:
+        curves[-1] = replace(entropy, y=[value / entropy.y[0] for value in entropy.y], dashed=True)
+    return Panel(title="Search: would keep", unit="per cent", below="epoch",
+                 series=[series for series in curves if series.x], form_y=per_cent)  # fmt: skip
+
+
+def trainings_panel(rows: History) -> Panel:
+    """One point for each net that a stage trained; the first and the best of a stage are named."""
+    scored = [row for row in rows if "val_score" in row]
+    stages = list(dict.fromkeys(str(row["stage"]) for row in scored))
+    numbers = {id(row): at for at, row in enumerate(scored, 1)}
+    drawn = []
+    for colour, stage in enumerate(stages, 1):
+        trained = [row for row in scored if row["stage"] == stage]
+        best = max(trained, key=lambda row: float(row["val_score"]))
+        drawn.append(
+            Series(
+                name=stage,
+                x=[float(numbers[id(row)]) for row in trained],
+                y=[float(row["val_score"]) for row in trained],
+                colour=colour,
+                line=False,
+                size=3.0,
+                names=[stage if row is best else "" for row in trained],
+                tips=[training_tip(row) for row in trained],
+            )
+        )
+    return Panel(title="Trainings: validation score", unit="per cent", below="training",
+                 series=drawn, form_y=per_cent)  # fmt: skip
+
+
+def training_tip(row: Mapping[str, float | str]) -> str:
+    score = f"{100 * float(row['val_score']):.2f} %"
+    return f"{row['stage']}: {row.get('architecture', '')}, {score}"
+
+
+def curve(rows: History, column: str, name: str, colour: int) -> Series:
+    """One column over the epochs; where it was not measured there is no point."""
+    known = [row for row in rows if column in row and isfinite(float(row[column]))]
+    at = [float(row["epoch"]) for row in known]
+    return Series(name=name, x=at, y=[float(row[column]) for row in known], colour=colour)
 
 
 def read_history(path: Path, content: bytes) -> list[dict[str, float | str]]:

@@ -12,17 +12,38 @@ import torch
 from torch import Tensor
 
 from gassip.errors import GassipError
-from gassip.graph.graph import SPLITS
+from gassip.graph.parts import SPLITS, row_numbers
+from gassip.graph.preparation import Preparation
 from gassip.nn.net import Architecture, Net
 from gassip.operations import OPERATIONS
-from gassip.runs.format import label_weight, read_file, read_meta, read_tensors, soft_edges
+from gassip.runs.format import (
+    label_weight,
+    read_file,
+    read_ids,
+    read_meta,
+    read_preparation,
+    read_tensors,
+    soft_edges,
+)
 from gassip.runs.history import read_history
 from gassip.settings import Settings
 from gassip.settings.old import OLD_RECIPE, schema_1
 from gassip.settings.settings import FIELDS, from_flat
 from gassip.settings.training import Recipe
+from gassip.train.leaderboard import FILE as LEADERBOARD
+from gassip.train.leaderboard import Standing, from_rows
 from gassip.train.plan import Decision, Plan, Row
 
+# what contents of a wrong kind raise, where checksums were made to fit
+BORDER = (
+    TypeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+)
 SCHEMA = 2
 SCHEMAS = (1, 2)
 FILES = (
@@ -46,6 +67,13 @@ class Run:
     edge_index: Tensor  # [2, kept]
     edge_weight: Tensor | None  # [kept]
     masks: dict[str, Tensor]  # train, val, test: [N] bool
+    preparation: Preparation | None = None  # how named columns become x; None: x was given
+
+    def ids(self) -> tuple[str, ...]:
+        """What the user calls the nodes of the run's graph; their numbers if they have no names."""
+        tensors = read_tensors(self.folder, "inputs.safetensors", self.meta)
+        nodes = self.meta["nodes"]
+        return read_ids(tensors, nodes) or row_numbers(nodes)
 
     def labels(self) -> Tensor:
         """y [N] of the run's graph, -1 where unlabelled."""
@@ -62,6 +90,17 @@ def open_run(folder: str | Path) -> Run:
     """Read and check a run's folder; whatever is missing, damaged or does not fit is refused by
     name."""
     folder = Path(folder)
+    try:
+        return _opened(folder)
+    except GassipError:
+        raise
+    except BORDER as error:
+        raise GassipError(
+            f"{folder}: the run does not fit itself ({type(error).__name__}: {str(error)[:80]})"
+        ) from error
+
+
+def _opened(folder: Path) -> Run:
     meta = _read_meta(folder)
     for name in FILES:
         read_file(folder, name, meta)
@@ -88,10 +127,12 @@ def open_run(folder: str | Path) -> Run:
             feature_index=found.get("feature_index"),
             teacher=_teacher(folder / "found.safetensors", meta, found),
             decisions=_decisions(folder, meta),
+            leaderboard=_leaderboard(folder, meta),
         ),
         edge_index=graph["edge_index"],
         edge_weight=graph.get("edge_weight"),
         masks={split: graph[f"{split}_mask"] for split in SPLITS},
+        preparation=read_preparation(folder, meta),
     )
 
 
@@ -138,7 +179,9 @@ _SOURCE_KINDS: dict[object, dict[str, type]] = {
 def _read_meta(folder: Path) -> Meta:
     path, meta = folder / "meta.json", read_meta(folder)
     if meta["schema"] not in SCHEMAS:
-        raise GassipError(f"{folder} was written by `gassip export`; this reads runs of `search`")
+        raise GassipError(
+            f"{folder} was written by `gassip export` or `pack`; this reads runs of `search`"
+        )
     if isinstance(method := meta.get("method"), str):
         raise GassipError(
             f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`"
@@ -192,15 +235,34 @@ def _inputs(path: Path, meta: Meta) -> dict[str, Any]:
 
 def of_schema_1(meta: Meta) -> dict[str, Any]:
     """Schema 1 held one table of inputs and results; `searched` has the inputs if they differ."""
-    stages = frozenset(name for name, own in FIELDS.items() if own.stage)
+    stages = frozenset(name for name, field in FIELDS.items() if field.stage)
     taken = meta["settings"]
-    recipe = {own.name: taken.get(OLD_RECIPE.get(own.name, own.name)) for own in fields(Recipe)}
+    recipe = {
+        field.name: taken.get(OLD_RECIPE.get(field.name, field.name)) for field in fields(Recipe)
+    }
     return {
         "settings": Settings.of(**schema_1(meta.get("searched") or taken, stages)),
         "recipe": Recipe(**{name: value for name, value in recipe.items() if value is not None}),
         "symmetrised": taken.get("direction") == "both",
         "soft_edges": soft_edges(meta),
     }
+
+
+def read_leaderboard(folder: Path, meta: Meta) -> tuple[Standing, ...]:
+    """leaderboard.json; () in the folder of an earlier version."""
+    if LEADERBOARD not in meta["files"]:
+        return ()
+    path = folder / LEADERBOARD
+    try:
+        rows = json.loads(read_file(folder, LEADERBOARD, meta))
+    except (ValueError, RecursionError) as error:
+        raise GassipError(f"{path} is damaged: not JSON ({error})") from error
+    return from_rows(rows, str(path))
+
+
+def _leaderboard(folder: Path, meta: Meta) -> tuple[Standing, ...]:
+    """What the search trained: the board without the net that was retrained from it."""
+    return tuple(own for own in read_leaderboard(folder, meta) if own.kind != "final")
 
 
 def _decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:
@@ -211,7 +273,8 @@ def _decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:
     try:
         rows = json.loads(read_file(folder, path.name, meta))
         return tuple(
-            Decision(**{**row, "tried": tuple(_tried(own) for own in row["tried"])}) for row in rows
+            Decision(**{**row, "tried": tuple(_tried(option) for option in row["tried"])})
+            for row in rows
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise GassipError(f"{path} does not hold the decisions of a run ({error})") from error
@@ -247,24 +310,24 @@ def _unmasked(
     """The state with the matrix of layer `at` whole, its removed weights 0, and `weight_keep`
     beside it."""
     name, count = f"layers.{at}.weight", shape.numel()
-    own = {part: state.get(f"{name}{part}", torch.empty(0)) for part in ("", ".bits", ".shape")}
-    bits = own[".bits"]
+    parts = {part: state.get(f"{name}{part}", torch.empty(0)) for part in ("", ".bits", ".shape")}
+    bits = parts[".bits"]
     plain = (
         bits.dtype == torch.uint8
         and bits.shape == ((count + 7) // 8,)
-        and own[".shape"].tolist() == list(shape)
+        and parts[".shape"].tolist() == list(shape)
     )
     keep = (
         torch.from_numpy(np.unpackbits(bits.numpy(), count=count)).bool().view(shape)
         if plain
         else None
     )
-    if keep is None or own[""].shape != (int(keep.sum()),) or own[""].dtype != torch.float32:
+    if keep is None or parts[""].shape != (int(keep.sum()),) or parts[""].dtype != torch.float32:
         raise GassipError(
             f"{path} does not fit meta.json: {name} is not of shape {list(shape)} under its mask"
         )
     whole = torch.zeros(shape)
-    whole[keep] = own[""]
+    whole[keep] = parts[""]
     rest = {key: value for key, value in state.items() if not key.startswith(name)}
     return rest | {name: whole, f"weight_keep_{at}": keep}
 

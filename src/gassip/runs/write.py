@@ -14,7 +14,11 @@ in it is a pickle.
     inputs.safetensors  what the net reads of the graph, for gassip.runtime: x [N, d], or x_data,
                         x_indices, x_indptr where it is sparse; y [N]; ids, a JSON list as bytes,
                         where nodes have names. Counted in no size
+    preparation.json    how named columns become x, if the graph came from tables: plain numbers
+                        (gassip.graph.preparation)
     decisions.json      what the search decided: a list of stage, taken, tried, statistic, threshold
+    leaderboard.json    every net that was trained, best on validation first
+                        (gassip.train.leaderboard)
     history.csv         one row per epoch, `phase` search or retrain; an empty cell was not measured
     history.svg         the same as a drawing
 
@@ -23,6 +27,7 @@ meta.json, schema 2 (strict JSON; null where a number is not defined):
     schema            2
     dataset           the graph's name
     source            kind (dataset | file | memory), name or path, seed, undirected, normalize;
+                      weighted (where edges have weights: whether these are used);
                       fingerprint of the graph (Graph.fingerprint) and inputs_fingerprint (the same
                       without labels and splits)
     nodes, features   sizes of the input graph
@@ -73,11 +78,10 @@ from torch import Tensor
 from gassip import __version__
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
-from gassip.graph.files import read_ids
 from gassip.graph.graph import SPLITS, Graph
 from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.size import packed, size_of
-from gassip.runs.format import digest
+from gassip.runs.format import PREPARATION, digest, real, recover
 from gassip.runs.format import replace_file as replace_file
 from gassip.runs.history import History, history_csv
 from gassip.runs.history import history_svg as history_svg
@@ -86,7 +90,9 @@ from gassip.runs.read import SCHEMA
 from gassip.runs.read import Meta as Meta
 from gassip.runs.read import Run as Run
 from gassip.runs.read import open_run as open_run
-from gassip.train.plan import Decision, Plan, Solution
+from gassip.train.leaderboard import FILE as LEADERBOARD
+from gassip.train.leaderboard import Standing, final, to_rows
+from gassip.train.plan import Decision, Plan, Solution, unweighted
 
 
 def save(
@@ -106,19 +112,28 @@ def save(
     """Write a run's folder, all of it or nothing, and return its meta.json."""
     folder = Path(folder)
     check_target(folder, overwrite)
+    if graph.edge_weight is not None:
+        source = {**(source or {}), "weighted": plan.weighted}
+        graph = graph if plan.weighted else unweighted(graph)
     if plan.symmetrised:  # a reader of the folder starts from the graph so made
         graph, source = plan.on(graph, all_edges=True), {**(source or {}), "undirected": True}
     history = [{"phase": "search", **row} for row in plan.history]
     history += [{"phase": "retrain", **row} for row in retrain_history]
+    board = final(plan.leaderboard, retrained(solution, metric))
     contents = {
         "model.safetensors": packed(solution.model),
         "graph.safetensors": _pack(_graph_tensors(graph, plan, solution)),
         "found.safetensors": _pack(_found_tensors(plan)),
-        "inputs.safetensors": _pack(_input_tensors(graph, solution.model, source or {})),
+        "inputs.safetensors": _pack(_input_tensors(graph, solution.model)),
         "decisions.json": to_json([_decision(made) for made in plan.decisions]).encode(),
+        LEADERBOARD: to_json(to_rows(board)).encode(),
         "history.csv": history_csv(history).encode(),
-        "history.svg": history_svg(history),
+        "history.svg": history_svg(
+            history, _about(graph, solution, metric, preset, seed), solution.best_epoch
+        ),
     }
+    if graph.preparation is not None:
+        contents[PREPARATION] = graph.preparation.to_json().encode()
     meta = _meta(graph, plan, solution) | {"seed": seed, "metric": metric, "preset": preset}
     meta["budget"] = dict(budget or {})
     meta["inputs_bytes"] = len(contents["inputs.safetensors"])
@@ -164,7 +179,9 @@ def save_method(
         "model.safetensors": packed(solution.model),
         "graph.safetensors": _pack({"edge_index": solution.graph.edge_index} | weight | masks),
         "history.csv": history_csv(rows).encode(),
-        "history.svg": history_svg(rows),
+        "history.svg": history_svg(
+            rows, _about(graph, solution, metric, method, seed), solution.best_epoch
+        ),
     }
     net = _plain(solution.model.architecture) if isinstance(solution.model, Net) else None
     size = (
@@ -191,6 +208,14 @@ def save_method(
     return _sealed(folder, meta, contents)
 
 
+def _about(graph: Graph, solution: Solution, metric: str, how: str | None, seed: int) -> str:
+    """The title of the history: the graph, the preset or method, and the final score."""
+    scores = solution.scores.get(metric, {})
+    split = "test" if "test" in scores else "val"
+    final = f"{split} {metric} {100 * scores[split]:.2f} %" if split in scores else ""
+    return " · ".join(part for part in (graph.name, how or "", f"seed {seed}", final) if part)
+
+
 def _sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
     """Write the folder with the checksums of its files in meta.json."""
     meta["files"] = {
@@ -209,6 +234,8 @@ def _sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
 
 def check_target(folder: Path, overwrite: bool) -> None:
     """Refuse a folder that exists, unless it is a run that may be replaced."""
+    real(folder)
+    recover(folder)
     if not os.path.lexists(folder):
         return
     if not overwrite:
@@ -241,6 +268,22 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def retrained(solution: Solution, metric: str) -> Standing:
+    """The run's net as a row of the leaderboard."""
+    assert isinstance(solution.model, Net)
+    size = solution.size or size_of(solution.model, solution.graph)
+    return Standing(
+        name="retrained",
+        kind="final",
+        architecture=str(solution.model.architecture),
+        val_score=solution.scores.get(metric, {}).get("val"),
+        weights=size.params,
+        edges=size.edges,
+        macs=size.macs,
+        seconds=solution.seconds,
+    )
 
 
 def _decision(made: Decision) -> Meta:
@@ -333,9 +376,8 @@ def _graph_tensors(graph: Graph, plan: Plan, solution: Solution) -> dict[str, Te
     return tensors | {f"{split}_mask": graph.mask(split) for split in SPLITS}
 
 
-def _input_tensors(graph: Graph, model: Model, source: Mapping[str, object]) -> dict[str, Tensor]:
-    """The columns of x that the net reads, the labels, and the nodes' names where a folder of CSV
-    files gave them."""
+def _input_tensors(graph: Graph, model: Model) -> dict[str, Tensor]:
+    """The columns of x that the net reads, the labels, and the nodes' names if they have some."""
     x = model.picked(graph.x) if isinstance(model, Net) else graph.x
     tensors = {"y": graph.y}
     if isinstance(x, Csr):
@@ -343,8 +385,8 @@ def _input_tensors(graph: Graph, model: Model, source: Mapping[str, object]) -> 
         tensors |= {"x_data": x.value, "x_indices": x.col, "x_indptr": x.rowptr}
     else:
         tensors["x"] = x
-    if source.get("kind") == "file" and (folder := Path(str(source["path"]))).is_dir():
-        names = json.dumps(read_ids(folder)).encode()
+    if graph.ids is not None:
+        names = json.dumps(graph.ids).encode()
         tensors["ids"] = torch.frombuffer(bytearray(names), dtype=torch.uint8)
     return tensors
 

@@ -80,8 +80,8 @@ class GraphConv(Op):
             part.copy_(nn.init.xavier_uniform_(torch.empty(in_width, out_width)))
 
     def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        sent, own = transform(h, self.weight).chunk(2, dim=1)
-        return multiply(graph.adjacency, sent.contiguous(), graph.edge_weight) + own + self.bias
+        sent, mine = transform(h, self.weight).chunk(2, dim=1)
+        return multiply(graph.adjacency, sent.contiguous(), graph.edge_weight) + mine + self.bias
 
 
 class Gatv2(Op):
@@ -96,9 +96,9 @@ class Gatv2(Op):
             part.copy_(nn.init.xavier_uniform_(torch.empty(in_width, out_width)))
 
     def forward(self, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        sent, own = (part.contiguous() for part in transform(h, self.weight).chunk(2, dim=1))
-        logit = coupled_logits(graph.adjacency, own, sent, self.vector, "leaky_relu")
-        here = F.leaky_relu(own + sent, NEGATIVE_SLOPE).view(-1, *self.vector.shape)
+        sent, mine = (part.contiguous() for part in transform(h, self.weight).chunk(2, dim=1))
+        logit = coupled_logits(graph.adjacency, mine, sent, self.vector, "leaky_relu")
+        here = F.leaky_relu(mine + sent, NEGATIVE_SLOPE).view(-1, *self.vector.shape)
         share, self_share = shares(graph, logit, (here * self.vector).sum(2))
         return weighted_sum(graph, sent, share, self_share) + self.bias
 
@@ -249,11 +249,11 @@ def edge_max(graph: MaskedGraph, sent: Tensor, share: Tensor, self_share: Tensor
     parts = sent.chunk(share.shape[1], dim=1)
     outputs = []
     for k, part in enumerate(parts):
-        own = self_share[:, k, None] * part
+        mine = self_share[:, k, None] * part
         near = _EdgeMax.apply(
             graph.adjacency, graph.edge_weight > 0, part.contiguous(), share[:, k].contiguous()
         )
-        outputs.append(torch.maximum(own, near))
+        outputs.append(torch.maximum(mine, near))
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
 

@@ -1,0 +1,134 @@
+"""gassip doctor: what is installed, where data would be found, and what the machine offers."""
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gassip import __version__
+from gassip.commands.common import command, print_summary
+
+NEEDED = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn", "safetensors", "filelock")
+EXTRAS = {
+    "tables": (("pandas", "pyarrow"), "Parquet files, pandas frames"),
+    "onnx": (("onnx", "onnxruntime"), "export --format onnx"),
+    "executorch": (("executorch",), "export --format executorch"),
+    "ogb": (("ogb",), "datasets of OGB"),
+}  # packages of each extra of pyproject.toml, and what it unlocks
+LEAST_MEMORY = 2**31  # bytes under which graphs of some thousand nodes may not fit
+
+
+def add(commands: Any) -> None:
+    about = "show what is installed, where data would be found, and what the machine offers"
+    parser = command(commands, run, "doctor", about, "gassip doctor --json")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    found = {
+        "gassip": __version__,
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in NEEDED},
+        "extras": {name: extra(*own) for name, own in EXTRAS.items()},
+        "data": data_folders(),
+        "machine": machine(),
+    }
+    found["advice"] = advice(found)
+    if args.json:
+        print(json.dumps(found))
+    else:
+        print_summary(f"gassip {__version__}, Python {found['python']}", rows(found))
+    return 0
+
+
+def version(package: str) -> str | None:
+    """As installed; the package itself is not imported."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def extra(packages: tuple[str, ...], unlocks: str) -> dict[str, Any]:
+    installed = {name: version(name) for name in packages}
+    return {"installed": all(installed.values()), "packages": installed, "unlocks": unlocks}
+
+
+def data_folders() -> list[dict[str, Any]]:
+    """Where datasets are looked for, in this order, and what lies there."""
+    from gassip.graph.datasets import folders
+
+    return [
+        {"path": str(path), "exists": path.is_dir(), "holds": _listed(path)} for path in folders()
+    ]
+
+
+def _listed(path: Path) -> list[str]:
+    try:
+        return sorted(own.name for own in path.iterdir() if not own.name.startswith("."))
+    except OSError:
+        return []
+
+
+def machine() -> dict[str, Any]:
+    """Cores that this process may use, threads of OpenMP, memory in bytes."""
+    limited = hasattr(os, "sched_getaffinity")
+    memory = free = None
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        page = os.sysconf("SC_PAGE_SIZE")
+        memory = page * os.sysconf("SC_PHYS_PAGES")
+        if "SC_AVPHYS_PAGES" in os.sysconf_names:
+            free = page * os.sysconf("SC_AVPHYS_PAGES")
+    return {
+        "cores": len(os.sched_getaffinity(0)) if limited else os.cpu_count() or 1,
+        "cores_total": os.cpu_count(),
+        "omp_num_threads": os.environ.get("OMP_NUM_THREADS"),
+        "memory": memory,
+        "memory_free": free,
+        "max_gib": os.environ.get("GASSIP_MAX_GIB"),
+    }
+
+
+def advice(found: Mapping[str, Any]) -> list[str]:
+    """What is not as expected, with the remedy."""
+    said = [
+        f"{name} is missing: pip install {name}"
+        for name, own in found["packages"].items()
+        if own is None
+    ]
+    own = found["machine"]
+    if own["memory"] is not None and own["memory"] < LEAST_MEMORY:
+        said.append(f"only {own['memory'] / 2**30:.1f} GiB of memory: large graphs may not fit")
+    if own["omp_num_threads"] and not own["omp_num_threads"].isdecimal():
+        said.append(f"OMP_NUM_THREADS is {own['omp_num_threads']!r}; it must be a whole number")
+    elif own["omp_num_threads"] and int(own["omp_num_threads"]) > own["cores"]:
+        said.append(f"OMP_NUM_THREADS is above the {own['cores']} cores: threads wait for others")
+    given = os.environ.get("GASSIP_DATA")
+    if given and not Path(given).is_dir():
+        said.append(f"GASSIP_DATA names {given}, which is no folder")
+    return said
+
+
+def rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """For the summary."""
+    out = [(name, own or "missing") for name, own in found["packages"].items()]
+    for name, own in found["extras"].items():
+        have = "installed" if own["installed"] else f"pip install 'gassip[{name}]'"
+        out.append((f"extra {name}", f"{have} ({own['unlocks']})"))
+    for own in found["data"]:
+        holds = ", ".join(own["holds"][:8]) or "nothing"
+        out.append(("data", f"{own['path']}: {holds if own['exists'] else 'not there'}"))
+    machine = found["machine"]
+    out.append(("cores", f"{machine['cores']} of {machine['cores_total']}"))
+    if machine["memory"] is not None:
+        free = "" if machine["memory_free"] is None else f", {_gib(machine['memory_free'])} free"
+        out.append(("memory", f"{_gib(machine['memory'])}{free}"))
+    return out + [("advice", line) for line in found["advice"] or ["all is as expected"]]
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

@@ -1,0 +1,67 @@
+"""gassip leaderboard: every net that a search has trained, best on validation first."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gassip.commands.common import command, number, print_table
+from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from gassip.train.leaderboard import Standing
+
+
+def add(commands: Any) -> None:
+    text = "list every net that a search trained: score, size, time; the one taken, and why"
+    parser = command(commands, run, "leaderboard", text, "gassip leaderboard runs/cora")
+    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(args: argparse.Namespace) -> int:
+    from gassip.runs.format import read_meta
+    from gassip.runs.read import read_leaderboard
+    from gassip.runs.write import to_json
+    from gassip.train.leaderboard import to_rows
+
+    folder = Path(args.folder)
+    board = read_leaderboard(folder, meta := read_meta(folder))
+    if not board:
+        raise GassipError(
+            f"{args.folder} has no leaderboard.json: an earlier version of gassip wrote it, or "
+            "another command; search again to have one"
+        )
+    if args.json:
+        print(to_json({"leaderboard": to_rows(board)}), end="")
+    else:
+        print_board(f"{meta.get('dataset')}: nets by validation {meta.get('metric')}", board)
+    return 0
+
+
+def print_board(title: str, board: "Sequence[Standing]") -> None:
+    """One row per net; the one taken is marked, its reason stands below."""
+    from rich.table import Table
+
+    table = Table(title=title)
+    for column in ("", "net", "architecture"):
+        table.add_column(column)
+    for column in ("val", "weights", "edges", "multiply-adds", "ms", "seconds"):
+        table.add_column(column, justify="right")
+    for own in board:
+        counts = (_count(value) for value in (own.weights, own.edges, own.macs))
+        times = (_short(own.ms), _short(own.seconds))
+        mark = "*" if own.taken else ""
+        table.add_row(mark, own.name, own.architecture, number(own.val_score), *counts, *times)
+    print_table(table)
+    for own in board:
+        if own.taken:
+            print(f"* taken: {own.name}, {own.reason}")
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,56 @@
+"""gassip refit: train what a run found on training and validation labels together."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from gassip.commands.common import command, filled, machine_flags, set_threads, training_graph
+from gassip.commands.search import next_steps, summary
+from gassip.errors import GassipError
+
+
+def add(commands: Any) -> None:
+    text = "train what a run found on training and validation labels together, into a new folder"
+    example = "gassip refit runs/cora --out runs/cora-refit"
+    parser = command(commands, run, "refit", text, example)
+    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
+    parser.add_argument("--out", metavar="DIR", type=filled, help="default RUN-refit")
+    parser.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
+    machine_flags(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from gassip.budget.budget import Budget
+    from gassip.budget.fit import retrain_within
+    from gassip.runs import write as artefact
+    from gassip.train.refit import refit_plan, with_validation_labels
+
+    folder = Path(args.folder)
+    beside = folder.resolve().with_name(f"{folder.resolve().name}-refit")
+    out = Path(args.out) if args.out else beside
+    set_threads(args.threads)
+    artefact.check_target(out, args.overwrite)
+    made = artefact.open_run(folder)
+    if made.meta["source"].get("refit"):
+        raise GassipError(f"{args.folder} is a refit already; no validation label is left in it")
+    graph = with_validation_labels(training_graph(made, args.device))
+    plan = refit_plan(made.plan, made.meta["best_epoch"])
+    options = {"seed": made.meta["seed"], "metric": made.meta["metric"]}
+    plan, solution = retrain_within(graph, plan, Budget(**made.meta["budget"]), **options)
+    meta = artefact.save(
+        out,
+        graph,
+        plan,
+        solution,
+        preset=made.meta["preset"],
+        source=made.meta["source"] | {"refit": True},
+        budget=made.meta["budget"],
+        overwrite=args.overwrite,
+        **options,
+    )
+    if args.json:
+        print(artefact.to_json(meta), end="")
+    else:
+        summary(meta)
+        next_steps(out, report=False)
+    return 0
