@@ -17,7 +17,7 @@ from gassip.nn.net import Net
 from gassip.nn.size import size_of
 from gassip.operations import OPERATIONS
 from gassip.runs.checkpoint import FolderCheckpoint
-from gassip.settings import Settings
+from gassip.settings import Settings, preset
 from gassip.train.plan import Plan
 
 QUICK = Settings.of(hidden=8, epochs=3, warmup_epochs=1, retrain_epochs=6)
@@ -90,6 +90,14 @@ def test_a_net_with_a_teacher_meets_itself_with_cheaper_operations(make_graph: M
         _, solution = retrain_best(graph, [own], budget)
         assert solution.size is not None and solution.size.macs <= limits(budget, graph).macs
     assert cheaper(lighter[-1]) == []
+
+
+def test_a_plain_net_meets_itself_too(make_graph: MakeGraph) -> None:
+    graph = make_graph()
+    settings = preset("fast", graph, {"plain": ("Linear+APPNP10",), "plain_epochs": 3})
+    plans = search_within(graph, settings, Budget(max_macs="50%"))
+    ops = [plan.architecture.ops[1] for plan in plans]
+    assert ops == ["APPNP10", "APPNP5", "GCNConv"]
 
 
 def test_a_cheaper_operation_keeps_the_matrices_of_the_nearer_hops(make_graph: MakeGraph) -> None:

@@ -89,9 +89,8 @@ def search_within(
     )
     if budget.max_macs is None and budget.max_latency_ms is None:
         return [plan]
-    if (
-        plan.teacher is not None
-    ):  # a contest has chosen among architectures already, without the bound
+    if plan.teacher is not None or not memory.tensors():
+        # a contest has chosen among architectures already, without the bound, or without a supernet
         return [plan, *cheaper(plan)]
     return [plan, *others(graph, plan, memory)]
 
