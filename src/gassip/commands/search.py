@@ -44,6 +44,7 @@ from gassip.commands.flags import (
 from gassip.errors import GassipError
 from gassip.operations import gcn_weights
 from gassip.train.deadline import seconds_of
+from gassip.train.loggers import FOLDER, LOGGERS, check_installed
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
@@ -92,6 +93,14 @@ def out_flags(parser: Any, screen: Screen) -> None:
         help="60s, 10m, 2h, all counted: the best net by then; --resume goes on",
     )
     parser.add_argument(
+        "--log",
+        action="append",
+        choices=tuple(LOGGERS),
+        default=[],
+        metavar="NAME",
+        help=screen.rare(f"write every step to a dashboard: {', '.join(LOGGERS)}"),
+    )
+    parser.add_argument(
         "--no-report", action="store_true", help=screen.rare("do not write report.html")
     )
     parser.add_argument(
@@ -129,6 +138,8 @@ def run(args: argparse.Namespace) -> int:
         return show_help(args, "search", ABOUT, add_flags, SCREEN)
     settings = given_settings(args, SCREEN)
     budget = Budget(**{own.name: vars(args)[own.name] for own in fields(Budget)})
+    for name in args.log:
+        check_installed(name)
     say_which_graph(args)
     return _run(args, settings, budget)
 
@@ -205,6 +216,8 @@ def show(
     if args.explain:
         print_decisions(decisions)
     next_steps(out, report=(out / "report.html").exists())
+    if "tensorboard" in args.log:
+        print(f"log:  tensorboard --logdir {shlex.quote(str(out.parent / FOLDER))}")
 
 
 def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
@@ -224,6 +237,7 @@ def _search(
     args: argparse.Namespace, given: dict[str, Any], budget: Budget, out: Path, partial: Path
 ) -> "tuple[Meta, Sequence[Decision], bool]":
     """What was written, what was decided, and whether a time limit cut the search short."""
+    from gassip.best.anytime import both
     from gassip.best.pipeline import planned_steps
     from gassip.budget.fit import check_possible
     from gassip.budget.timed import Limit, Search
@@ -231,6 +245,7 @@ def _search(
     from gassip.runs.checkpoint import FolderCheckpoint
     from gassip.settings import preset
     from gassip.train.events import Watch
+    from gassip.train.loggers import logging
 
     set_threads(args.threads)
     graph, source = load_graph(args)
@@ -245,9 +260,10 @@ def _search(
         every=args.checkpoint_every,
     )
     steps = planned_steps(settings)
-    with watching(steps, args.quiet) as show:
+    with watching(steps, args.quiet) as show, logging(args.log, out, settings.flat()) as log:
         limit = Limit.of(args.time_limit, args.since, graph)
-        watch = Watch(show, steps, since=args.since, deadline=limit.end if limit else None)
+        listener = both(show, log)
+        watch = Watch(listener, steps, since=args.since, deadline=limit.end if limit else None)
         search = Search(
             graph,
             settings,
