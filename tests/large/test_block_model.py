@@ -25,7 +25,7 @@ def test_belief_propagation_is_exact_on_a_tree() -> None:
         log += sum(np.log(0.7 if classes[a] == classes[b] else across) for a, b in drawn.pairs)
         for i, c in enumerate(classes):
             exact[i, c] += np.exp(log)
-    found = np.exp(beliefs(model, drawn, steps=5))
+    found = np.exp(beliefs(model, drawn, steps=5, absent=False))
     np.testing.assert_allclose(
         found / found.sum(1, keepdims=True),
         exact / exact.sum(1, keepdims=True),
@@ -59,3 +59,9 @@ def test_the_graph_helps_the_best_method() -> None:
 def test_absurd_parameters(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["make", "csbm", flag, value, "--out", "never.graph"]) == 2
     assert f"{flag} is" in capsys.readouterr().err
+
+
+def test_belief_propagation_does_not_collapse_into_one_class() -> None:
+    """Weak homophily at a high degree: without the pairs that are no edges all would be one."""
+    model = BlockModel(nodes=5_000, degree=20, homophily=0.4)
+    assert best_accuracy(model, draw(model)) > 0.55

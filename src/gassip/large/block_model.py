@@ -7,9 +7,11 @@
 Best possible accuracy: belief propagation with the true parameters, which is exact on trees and
 hence in the limit of large N at fixed degree (Deshpande et al., NeurIPS 2018):
 
-    m_{i→j}(c) ∝ p_i(c) Π_{k ∈ N_i \\ j} Σ_d P(c, d) m_{k→i}(d)
+    m_{i→j}(c) ∝ p_i(c) exp(−f_c) Π_{k ∈ N_i \\ j} Σ_d P(c, d) m_{k→i}(d)
+    f_c = C · degree · Σ_d P(c, d) mean_k m_k(d)
 
-with p_i the Gaussian posterior of x_i, or the label of a training node.
+with p_i the Gaussian posterior of x_i, or the label of a training node. f is what the pairs without
+an edge say (Decelle et al., 2011): without it all nodes may end in one class.
 Shapes: N nodes, E edges in one direction, C classes, D features.
 """
 
@@ -101,8 +103,8 @@ def best_accuracy(model: BlockModel, drawn: Drawn, *, steps: int = 10) -> float:
     return float((log_probs[test].argmax(1) == drawn.y[test]).mean())
 
 
-def beliefs(model: BlockModel, drawn: Drawn, steps: int) -> np.ndarray:
-    """log of the marginals [N, C], up to a constant per node."""
+def beliefs(model: BlockModel, drawn: Drawn, steps: int, *, absent: bool = True) -> np.ndarray:
+    """log of the marginals [N, C], up to a constant per node; `absent` pairs count by f."""
     prior = log_prior(model, drawn)
     sender, receiver = np.concatenate([drawn.pairs, drawn.pairs[:, ::-1]]).T
     back = (np.arange(len(sender)) + len(drawn.pairs)) % len(sender)  # the same pair the other way
@@ -110,9 +112,24 @@ def beliefs(model: BlockModel, drawn: Drawn, steps: int) -> np.ndarray:
     total = prior
     for _ in range(steps):
         said = passed(model, message)  # what the receiver hears along each edge
-        total = prior + summed(said, receiver, len(prior))
+        heard = summed(said, receiver, len(prior))
+        total = prior + heard - (field(model, total) if absent else 0)
         message = total[sender] - said[back]
     return total
+
+
+def field(model: BlockModel, total: np.ndarray) -> np.ndarray:
+    """f [C]; the same for all classes, so without effect, if these are believed equally large."""
+    common = normalised(total).mean(0)
+    across = (1 - model.homophily) / (model.classes - 1)
+    mixed = across + (model.homophily - across) * common
+    return np.asarray(model.classes * model.degree * mixed, dtype=np.float32)
+
+
+def normalised(total: np.ndarray) -> np.ndarray:
+    """Probabilities [N, C] of logarithms up to a constant."""
+    probs = np.exp(total - total.max(1, keepdims=True))
+    return np.asarray(probs / probs.sum(1, keepdims=True))
 
 
 def log_prior(model: BlockModel, drawn: Drawn) -> np.ndarray:
@@ -127,8 +144,7 @@ def log_prior(model: BlockModel, drawn: Drawn) -> np.ndarray:
 
 def passed(model: BlockModel, message: np.ndarray) -> np.ndarray:
     """log Σ_d P(c, d) m(d), with P homophily within a class and the rest spread over the others."""
-    probs = np.exp(message - message.max(1, keepdims=True))
-    probs /= probs.sum(1, keepdims=True)
+    probs = normalised(message)
     across = (1 - model.homophily) / (model.classes - 1)
     return np.log(across + (model.homophily - across) * probs)
 
