@@ -112,10 +112,24 @@ def test_controls_of_the_edge_mask_differ_in_edges_alone() -> None:
     plan = gassip.search(graph, run)
     for edges, count in (("all", graph.num_edges), ("random", int(plan.edge_keep.sum()))):
         control = GassipControl(settings=gassip.settings, edges=edges)  # type: ignore[arg-type]
-        other = control.on_other_edges(plan, graph)
+        other = control.search(graph, run)
         assert int(other.edge_keep.sum()) == count and not other.soft_edges
-        assert other.weight_keep is plan.weight_keep and other.architecture == plan.architecture
-        assert control.solve_from(plan, graph, run).edges_kept == count
+        assert other.architecture == plan.architecture
+        for kept, as_found in zip(other.weight_keep, plan.weight_keep, strict=True):
+            assert torch.equal(kept, as_found)
+        assert control.solve_from(other, graph, run).edges_kept == count
+
+
+def test_every_search_draws_another_random_cut() -> None:
+    graph, run = random_graph(0, nodes=40, edges=200), RunContext(1)
+    short = {"hidden": 4, "epochs": 3, "warmup_epochs": 1, "induced_from": 1, "edge_share": 0.5}
+    settings = GassipMethod.for_graph(graph, "paper", **short).settings
+    control = GassipControl(settings=settings, edges="random")
+    plan = GassipMethod(settings=settings).search(graph, run)
+    cuts = [control.on_other_edges(plan, graph, seed).edge_keep for seed in (0, 1, 1)]
+    assert torch.equal(cuts[1], cuts[2]) and not torch.equal(cuts[0], cuts[1])
+    assert int(cuts[0].sum()) == int(cuts[1].sum())
+    assert torch.equal(control.search(graph, run).edge_keep, cuts[1])
 
 
 @pytest.mark.parametrize("method", [RandomMask, RandomEdges, Magnitude, SmallGcn])

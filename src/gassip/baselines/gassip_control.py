@@ -1,13 +1,14 @@
 """Controls of GASSIP's edge mask: what the same search found, trained on other edges.
 
     all      every edge of the graph
-    random   as many edges as the mask keeps, drawn at random; a node's last edge stays
+    random   as many edges as the mask keeps, another draw for each search; a node's last edge stays
 
 The search, the architecture and the weight mask are those of the method `gassip` with equal
 seeds, so that only the edges differ.
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -16,7 +17,7 @@ from gassip.baselines.gassip import GassipMethod
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import keep_highest
 from gassip.train.context import RunContext
-from gassip.train.plan import Plan, Solution
+from gassip.train.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +33,17 @@ class GassipControl(GassipMethod):
         settings = GassipMethod.for_graph(graph, "paper").settings
         return cls(settings=settings, edges=edges)
 
-    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
-        """The plan, trained on the control's edges."""
-        return super().solve_from(self.on_other_edges(plan, graph), graph, run)
+    def search(self, graph: Graph, run: RunContext) -> Plan:
+        return self.on_other_edges(super().search(graph, run), graph, run.seed)
 
-    def on_other_edges(self, plan: Plan, graph: Graph) -> Plan:
+    def resume(self, folder: Path, graph: Graph, run: RunContext) -> Plan:
+        return self.on_other_edges(super().resume(folder, graph, run), graph, run.seed)
+
+    def on_other_edges(self, plan: Plan, graph: Graph, seed: int) -> Plan:
+        """The plan with the control's edges; each seed draws another random cut."""
         keep = torch.ones_like(plan.edge_keep)
         if self.edges == "random":
             whole, share = plan.on(graph, all_edges=True), float(plan.edge_keep.float().mean())
-            noise = torch.rand(whole.num_edges, generator=torch.Generator().manual_seed(0))
+            noise = torch.rand(whole.num_edges, generator=torch.Generator().manual_seed(seed))
             keep = keep_highest(whole, noise.to(whole.device), share)
         return replace(plan, edge_keep=keep, soft_edges=False)
