@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gassip.errors import GassipError
 from gassip.settings.old import DECIDED, RENAMED
-from gassip.train.deadline import ticking
-from gassip.train.events import Event, Lines, Listener, Steps, clock, figures
+from gassip.train.events import figures
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
@@ -346,49 +345,6 @@ def progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[Row], No
         with Progress(*columns, console=console) as bar:
             task = bar.add_task(title, total=total, figures="")
             yield lambda row: bar.update(task, completed=int(row["epoch"]), figures=figures(row))
-
-
-@contextmanager
-def watching(steps: Steps, quiet: bool) -> Iterator[Listener]:
-    """A listener for a whole run (gassip.train.events): on a terminal a bar of the time gone by and
-    left, elsewhere lines, at least one every ten seconds."""
-
-    if quiet:
-        yield lambda event: None
-    elif not sys.stderr.isatty():
-        lines = Lines(steps)
-        beats = Lines(steps, _descriptor())
-
-        def beat() -> None:
-            beats.said, beats.event = max(lines.said, beats.said), lines.event
-            beats.beat()
-
-        with ticking(beat):
-            yield lines
-    else:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = [TextColumn("{task.description}"), BarColumn(10), TimeElapsedColumn()]
-        texts = [TextColumn("{task.fields[figures]}", markup=False)]
-        with Progress(*columns, *texts, console=Console(stderr=True)) as bar:
-            task = bar.add_task("search", total=1.0, figures="")
-
-            def show(event: Event) -> None:
-                gone, left = float(event["elapsed"]), float(event["left"])
-                text = f"left {clock(left)} {figures(event)}"
-                share, phase = gone / max(1e-9, gone + left), str(event["phase"])
-                bar.update(task, completed=share, description=phase, figures=text)
-
-            yield show
-
-
-def _descriptor() -> int | None:
-    """Of stderr, where it has one."""
-    try:
-        return sys.stderr.fileno()
-    except (OSError, ValueError, AttributeError):
-        return None
 
 
 def _line(title: str, total: int, row: Row) -> None:

@@ -29,9 +29,9 @@ from gassip.commands.common import (
     seconds_row,
     set_threads,
     share,
-    watching,
     whole,
 )
+from gassip.commands.display import watching
 from gassip.commands.explain import print_decisions, stored_decisions
 from gassip.commands.flags import (
     Screen,

@@ -18,7 +18,7 @@ from gassip.deploy.native.page import to_html
 from gassip.deploy.native.page_graph import drawn_nodes, page_graph, places
 from gassip.graph.preparation import Preparation
 from gassip.nn.net import Architecture
-from tests.browser import browser, console, requests, why_not
+from tests.browser import axe, browser, console, requests, scheme, why_not
 from tests.deploy.native.test_c import MakeGraph, save
 from tests.saved_runs import random_net, save_run
 
@@ -171,6 +171,15 @@ return fields.filter((own) => !own.labels.length).length"""
     assert console(opened) == [] and requests(opened) == []
 
 
+@needs_browser
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_axe_finds_nothing(opened: Any, name: str) -> None:
+    scheme(opened, name)
+    fill(opened, "node", "p3")
+    opened.find_element("css selector", "#known button").click()
+    assert axe(opened) == []
+
+
 # without a browser
 
 
@@ -211,8 +220,10 @@ def test_no_hub_fills_the_picture() -> None:
 
     ends = np.array([[0] * 50 + [1, 51, 52], [*range(1, 51), 51, 52, 53]])
     inputs = Inputs(np.zeros((54, 1), dtype=np.float32), clean_edges(ends, None, 54, True))
-    assert {51, 52, 53} <= set(drawn_nodes(inputs, 12).tolist())
-    assert drawn_nodes(inputs, 99).size == 54
+    same = np.zeros(54, dtype=np.int64)
+    assert {51, 52, 53} <= set(drawn_nodes(inputs, 12, same).tolist())
+    assert drawn_nodes(inputs, 99, same).size == 54
+    assert 40 in drawn_nodes(inputs, 3, (np.arange(54) == 40).astype(int))  # of a label of its own
 
 
 def test_places_lie_in_the_picture_and_neighbours_lie_close() -> None:

@@ -11,6 +11,7 @@ Shapes: N nodes of the run's graph, n held, m drawn.
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse.csgraph import breadth_first_order
 
 from gassip.deploy.native.graphs import GraphArrays, graph_arrays
 from gassip.deploy.native.net import NativeNet
@@ -50,7 +51,7 @@ def page_graph(net: NativeNet) -> PageGraph:
         fewer = max(1, int(nodes.size * min(0.9, MOST_BYTES / size)))
         nodes = np.sort(around(model, fewer))
         inputs, arrays = _part(stored, nodes)
-    drawn = drawn_nodes(inputs, MOST_DRAWN)
+    drawn = drawn_nodes(inputs, MOST_DRAWN, model.run(inputs).argmax(1))
     return PageGraph(
         nodes=nodes,
         inputs=inputs,
@@ -73,10 +74,11 @@ def _part(stored: Inputs, nodes: Array) -> tuple[Inputs, GraphArrays]:
     return made, replace(graph_arrays(made), degree=degree)
 
 
-def drawn_nodes(inputs: Inputs, most: int) -> Array:
-    """From the node with the most edges on, a FEW neighbours of each; then others by number."""
+def drawn_nodes(inputs: Inputs, most: int, label: Array) -> Array:
+    """The hub of each label and a path to each from the largest; a FEW neighbours of each node on;
+    then others by number."""
     edges, count = inputs.edges, inputs.x.shape[0]
-    found = dict.fromkeys([int(np.argmax(np.diff(edges.indptr)))])
+    found = dict.fromkeys(_hubs_and_paths(inputs, label))
     queue = list(found)
     while queue and len(found) < most:
         node = queue.pop(0)
@@ -86,6 +88,19 @@ def drawn_nodes(inputs: Inputs, most: int) -> Array:
         queue += fresh
     found |= dict.fromkeys(range(min(count, most)))
     return np.sort(list(found)[:most])
+
+
+def _hubs_and_paths(inputs: Inputs, label: Array) -> list[int]:
+    """The node with the most edges of each label, the largest first, then shortest paths to it."""
+    degree = np.diff(inputs.edges.indptr)
+    hubs = [int(np.argmax(np.where(label == own, degree, -1))) for own in np.unique(label)]
+    hubs.sort(key=lambda node: -degree[node])
+    _, before = breadth_first_order(inputs.edges, hubs[0], directed=False)
+    paths = []
+    for node in hubs:
+        while (node := int(before[node])) >= 0:
+            paths.append(node)
+    return hubs + paths
 
 
 def _pairs(inputs: Inputs, drawn: Array) -> Array:
