@@ -126,6 +126,7 @@ def test_search_ends_with_a_summary_and_the_folder(
         "decisions.json",
         "leaderboard.json",
         "inputs.safetensors",
+        "statistics.safetensors",
         "report.html",
         *artefact.FILES,
     }

@@ -43,6 +43,7 @@ RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 DEFERRED = {
     ("settings.presets", "best.facts"): "a preset reads the graph; settings alone do without torch",
     ("deploy.runtime", "commands.common"): "its own command line, `python -m gassip.runtime`",
+    ("deploy.prediction", "commands.common"): "its own command line, `python -m gassip.runtime`",
     ("commands.completion", "cli"): "it completes the parser of the whole command line",
     ("best.edge_ranking", "graph.undirected"): "settings read the names of rankings without torch",
     ("best.edge_ranking", "graph.similarity"): "settings read the names of rankings without torch",

@@ -229,7 +229,8 @@ def test_sigkill_and_resume_give_the_bits_of_an_unbroken_run(
         text=True,
         env=os.environ | {"PYTHONPATH": source},
     ) as process:
-        assert process.stderr is not None and process.stderr.readline().startswith(line)
+        assert process.stderr is not None
+        assert any(own.startswith(line) for own in process.stderr)  # a slow machine tells more
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert not broken.exists()

@@ -66,6 +66,12 @@ class Parser(argparse.ArgumentParser):
             if flag.startswith("--") and flag not in known:
                 raise GassipError(unknown_flag(self.prog, flag, known))
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """As argparse, which makes an empty list of the value `--`."""
+        if arg_strings == ["--"] and action.option_strings and action.nargs is None:
+            raise argparse.ArgumentError(action, "expected one argument, not '--'")
+        return super()._get_values(action, arg_strings)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return

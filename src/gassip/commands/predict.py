@@ -7,13 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import as_weighted, command, filled, training_graph, warn
+from gassip.deploy.prediction import (
+    answer_requests,
+    check_flags,
+    label_added,
+    new_node_flags,
+    tell,
+)
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
     from gassip.runs.write import Run
-
-STDOUT = "-"
 
 
 def add(commands: Any) -> None:
@@ -30,30 +35,28 @@ def add(commands: Any) -> None:
         type=filled,
         help="another graph, with the same features; labels are not needed",
     )
+    new_node_flags(parser)
     parser.add_argument(
         "--out",
         metavar="FILE",
         type=filled,
-        required=True,
-        help="CSV to write: id, label, probability; - is stdout",
+        help="CSV to write: id, label, probability; - is stdout (default with --json)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 
 def run(args: argparse.Namespace) -> int:
     from gassip.deploy.runtime import label_text
-    from gassip.runs.format import EXPORTED, check_file, read_meta, replace_file
+    from gassip.runs.format import EXPORTED, read_meta
 
+    check_flags(args)
+    if args.json is not None:
+        return answer_requests(args)
+    if args.add is not None:
+        return label_added(args)
     folder = Path(args.folder)
-    if args.out != STDOUT:
-        check_file(Path(args.out), args.overwrite)
     exported = read_meta(folder)["schema"] == EXPORTED  # by `pack` or `export`: without torch
-    text = label_text(folder, args.data) if exported else _labels(folder, args.data)
-    if args.out == STDOUT:
-        print(text, end="")
-        return 0
-    replace_file(Path(args.out), text.encode())
-    print(f"written to {args.out}: {len(text.splitlines()) - 1} nodes")
+    tell(label_text(folder, args.data) if exported else _labels(folder, args.data), args.out)
     return 0
 
 
@@ -84,9 +87,26 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
         graph = replace(graph, edge_index=made.edge_index, edge_weight=made.edge_weight)
         if made.model.label_weight:
             graph = replace(graph, y=made.labels(), train_mask=made.masks["train"])
-    elif reason := only_for_own_graph(made.meta):
-        warn(reason)
+    else:
+        for line in (only_for_own_graph(made.meta), *_drift(made, graph)):
+            if line:
+                warn(line)
     return graph, ids
+
+
+def _drift(made: "Run", graph: "Graph") -> list[str]:
+    """What differs from the training graph."""
+    from gassip.graph.csr import Csr
+    from gassip.graph.drift import drift
+
+    index, then = made.model.feature_index, made.meta["edges_total"] / max(made.meta["nodes"], 1)
+    return drift(
+        graph.x.to_scipy() if isinstance(graph.x, Csr) else graph.x.numpy(),
+        made.statistics,
+        degree=(graph.num_edges / graph.num_nodes, then),
+        preparation=made.preparation,
+        columns=None if index is None else index.numpy(),
+    )
 
 
 def _own_graph(made: "Run") -> "tuple[Graph, Sequence[str]]":
@@ -103,6 +123,8 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
     from gassip.graph.graph import Graph
 
     parts = data.read_inputs(path, made.preparation)
+    for note in parts.notes:
+        warn(note)
     with files.naming(path):
         graph = Graph.inputs(
             parts.x,

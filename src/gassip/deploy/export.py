@@ -101,8 +101,9 @@ def runtime_files(
         contents["inputs.safetensors"] = store.write_tensors(
             _input_tensors(given, {m: graph[m] for m in masks})
         )
-    if store.PREPARATION in meta["files"]:
-        contents[store.PREPARATION] = store.read_file(folder, store.PREPARATION, meta)
+    for name in (store.PREPARATION, store.STATISTICS):
+        if name in meta["files"]:
+            contents[name] = store.read_file(folder, name, meta)
     made = {name: meta[name] for name in KEPT} | {
         "schema": store.EXPORTED,
         "precision": precision,

@@ -42,19 +42,22 @@ from gassip.graph.checks import (
     normalized,
     pattern,
 )
+from gassip.graph.columns import Table as Columns
+from gassip.graph.drift import Statistics, drift
+from gassip.graph.parts import row_numbers
 from gassip.graph.preparation import Preparation
+from gassip.graph.tables import as_table, parts_of
 from gassip.runs.format import (
     Precision,
     Tensors,
-    check_file,
     label_weight,
     labels_csv,
     only_for_own_graph,
     read_ids,
     read_meta,
     read_preparation,
+    read_statistics,
     read_tensors,
-    replace_file,
     soft_edges,
     unpack,
 )
@@ -82,6 +85,7 @@ class Model:
     only_own: str | None = None  # why the net is worse on other graphs; None: it is not
     soft: bool = False  # the kept edges weigh M_G besides what was given
     preparation: Preparation | None = None  # how named columns become x; None: x was given
+    statistics: Statistics | None = None  # of the features in training
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
     def scores(
@@ -228,8 +232,38 @@ class Model:
             self, x=x, edges=canonical(ours + more), labels=labels, y=None, test_mask=None, ids=None
         )
 
+    def add(self, nodes: Any, edges: Any) -> "Model":
+        """The model on the run's graph with new nodes, and edges that name old and new ones by id:
+        DataFrames or mappings of columns, named as in nodes.csv and edges.csv.
+
+        The new nodes are the last of `ids`, in their order.
+        """
+        return added(self, as_table(nodes, "nodes"), as_table(edges, "edges"))[0]
+
+    def drift(self, x: Table, edge_index: Array, edge_weight: Array | None = None) -> list[str]:
+        """What differs on another graph from the training graph (gassip.graph.drift), a line
+        each."""
+        table = self._whole_table(x)
+        edges = clean_edges(edge_index, edge_weight, table.shape[0], self.undirected)
+        return self._differs(table, edges.nnz / table.shape[0])
+
+    def _differs(self, x: Table, degree: float) -> list[str]:
+        then = self.edges_total / max(self.edges.shape[0], 1)
+        return drift(
+            x,
+            self.statistics,
+            degree=(degree, then),
+            preparation=self.preparation,
+            columns=self.feature_index,
+        )
+
     def _table(self, x: Table) -> Table:
         """The columns that are read, finite, as float32; CSR stays CSR."""
+        table = self._whole_table(x)
+        return table if self.feature_index is None else table[:, self.feature_index]
+
+    def _whole_table(self, x: Table) -> Table:
+        """All columns, as `_table` has them."""
         table = sp.csr_array(x) if sp.issparse(x) else np.asarray(x)
         if len(table.shape) != 2 or table.dtype.kind not in "fiub" or table.shape[0] == 0:
             raise GassipError(
@@ -246,9 +280,7 @@ class Model:
             table = table.astype(np.float32)
         if not np.isfinite(table.data if sp.issparse(table) else table).all():
             raise GassipError("x has values that are NaN or infinite; fill or drop them")
-        if self.normalize:
-            table = normalized(table)
-        return table if self.feature_index is None else table[:, self.feature_index]
+        return normalized(table) if self.normalize else table
 
     def _is_own(self, x: Table, edges: sp.csr_array) -> bool:
         """Whether this is the graph of the run, whole: its size, what it reads of x, and the kept
@@ -267,6 +299,19 @@ class Model:
         ):
             return False  # the same edges with other weights
         return self.x is None or bool(np.allclose(_dense_sum(x - self.x), 0, atol=1e-5))
+
+
+def added(model: Model, nodes: Columns, edges: Columns) -> tuple[Model, list[str]]:
+    """The model with nodes and edges added by id, and what there is to warn of."""
+    old = model.ids or row_numbers(model.edges.shape[0])
+    parts = parts_of(
+        nodes, edges, labels=False, prepared=False, preparation=model.preparation, known=old
+    )
+    more = model.extend(parts.x, parts.edge_index, parts.edge_weight)
+    new = np.arange(len(old), len(old) + parts.x.shape[0])
+    count = np.diff(more.edges.indptr)[new].sum() / new.size
+    lines = [*parts.notes, *model._differs(model._whole_table(parts.x), count)]
+    return replace(more, ids=(*old, *parts.node_ids())), lines
 
 
 def softmax(scores: Array) -> Array:
@@ -328,6 +373,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
         ids=ids,
         preparation=preparation,
+        statistics=read_statistics(folder, meta),
         label_weight=weight,
         labels=labels,
         only_own=only_for_own_graph(meta),
@@ -410,6 +456,7 @@ def _nodes(nodes: Array | Sequence[int], count: int) -> Array:
 
 def main(argv: Sequence[str] | None = None) -> int:
     from gassip.commands.common import Parser, fail
+    from gassip.deploy import prediction
 
     parser = Parser(
         prog="python -m gassip.runtime", description="Label nodes from a run, without torch."
@@ -420,8 +467,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--data", metavar="PATH", help="another graph: .npz, or folder with nodes.csv and edges.csv"
     )
+    prediction.new_node_flags(parser)
     parser.add_argument(
-        "--out", metavar="FILE", required=True, help="CSV to write: id, label, probability"
+        "--out",
+        metavar="FILE",
+        help="CSV to write: id, label, probability; - is stdout (default with --json)",
     )
     parser.add_argument(
         "--precision",
@@ -431,7 +481,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--overwrite", action="store_true", help="replace FILE where it exists")
     args = parser.parse_args(argv)
     try:
-        label(Path(args.folder), args.data, Path(args.out), args.precision, args.overwrite)
+        prediction.check_flags(args)
+        if args.json is not None:
+            return prediction.answer_requests(args)
+        if args.add is not None:
+            return prediction.label_added(args)
+        label(Path(args.folder), args.data, args.out, args.precision)
     except GassipError as error:
         return max(fail(line) for line in error.lines)
     except OSError as error:
@@ -445,17 +500,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def label(
-    folder: Path, data: str | None, out: Path, precision: Precision | None, overwrite: bool
-) -> None:
+def label(folder: Path, data: str | None, out: str, precision: Precision | None) -> None:
     """Write the labels of the run's nodes, or of those of `data`, and say what a lower precision
     costs."""
-    check_file(out, overwrite)
+    from gassip.deploy.prediction import tell
+
     model = load(folder, precision=precision)
     inputs, ids = _to_label(model, data)
     best, text = _labels(model, inputs, ids)
-    replace_file(out, text.encode())
-    print(f"written to {out}: {best.size} nodes")
+    tell(text, out)
     if precision not in (None, "float32"):
         print(
             cost(
@@ -487,8 +540,12 @@ def _to_label(model: Model, data: str | None) -> tuple[Inputs, Sequence[str]]:
     parts = read_inputs(data, model.preparation)
     with naming(data):
         inputs = model.prepare(parts.x, parts.edge_index, parts.edge_weight)
-    if model.only_own and inputs.labels is None:
-        warn(model.only_own)
+        lines = list(parts.notes)
+        if inputs.edges is not model.edges:
+            lines += [model.only_own] if model.only_own else []
+            lines += model.drift(parts.x, parts.edge_index, parts.edge_weight)
+    for line in lines:
+        warn(line)
     return inputs, parts.node_ids()
 
 

@@ -66,7 +66,7 @@ def _check_text(names: Sequence[str]) -> None:
 def _whole(y: np.ndarray) -> np.ndarray:
     """int64; NaN is unlabelled."""
     if np.issubdtype(y.dtype, np.floating):
-        y = np.where(np.isnan(y), -1, y)
+        y = np.where(np.isnan(y), -1, y).astype(np.float64)
         if (y != np.round(y)).any() or (np.abs(y) > 2**53).any():
             raise GassipError(
                 "y holds fractions or infinite values; labels must be whole numbers (class ids): "

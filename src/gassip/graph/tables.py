@@ -58,6 +58,25 @@ def read_tables(
     return parts_of(nodes, edges, labels=labels, prepared=prepared, preparation=preparation)
 
 
+def read_table(path: Path) -> Table:
+    """One CSV or Parquet file."""
+    if not path.is_file():
+        raise GassipError(f"{path}: no such file; expected a .csv or .parquet file")
+    return read_parquet_table(path) if path.suffix == ".parquet" else read_csv_table(path)
+
+
+def as_table(given: Any, name: str) -> Table:
+    """A Table, a DataFrame, or a mapping of columns."""
+    if isinstance(given, Table):
+        return given
+    if isinstance(given, Mapping):
+        return table_of_mapping(given, name)
+    if hasattr(given, "columns") and hasattr(given, "dtypes"):
+        return table_of_frame(given, name)
+    kind = type(given).__name__
+    raise GassipError(f"{name} is a {kind}; expected a DataFrame or a mapping of columns")
+
+
 def _read_table(folder: Path, name: str) -> Table:
     parquet = folder / f"{name}.parquet"
     if parquet.is_file() and not (folder / f"{name}.csv").is_file():
@@ -74,19 +93,22 @@ def parts_of(
     prepared: bool = True,
     fit: bool | None = None,
     preparation: Preparation | None = None,
+    known: Sequence[str] = (),
 ) -> Parts:
     """The graph of two tables. With `labels`, y and the split are read and, if `prepared`, a
     preparation is fitted unless one is given; `fit` fits one whether labels are read or not.
-    Without a preparation x is the numbers given."""
+    Without a preparation x is the numbers given. `known`: ids of nodes that are there already,
+    which edges may name; the nodes of the table follow them in number."""
     names, said, problems = names or Names(), list[str](), Problems()
     _check_columns(nodes, edges, names, labels, problems)
     problems.end()
-    ids = node_ids(nodes, names, problems)
+    ids = node_ids(nodes, names, problems, known)
     y, classes = labels_of(nodes, names, problems) if labels else (None, None)
     masks = split_of(nodes, names, problems) if labels else None
     fitted = (labels if fit is None else fit) and prepared and preparation is None
     x, made = _features(nodes, names, fitted, preparation, said, problems)
-    edge_index, weight = edge_ends(edges, ids, nodes.name, names, problems)
+    where = f"{nodes.name} or in the run" if known else nodes.name
+    edge_index, weight = edge_ends(edges, (*known, *ids), where, names, problems)
     problems.end()
     said += unread(edges, names)
     return Parts(
@@ -118,8 +140,11 @@ def _features(
             raise GassipError(f"{nodes.name} has no feature column: {what}")
         if fitted:
             preparation = fit_preparation(nodes, columns, said)
-        x = plain_numbers(nodes, columns) if preparation is None else preparation.apply(nodes)
-        return x, preparation
+        if preparation is None:
+            return plain_numbers(nodes, columns), None
+        if new := preparation.new_columns(nodes, names.of_nodes):
+            said.append(f"{nodes.name}: left out, since training did not have it: {listed(new)}")
+        return preparation.apply(nodes), preparation
     except GassipError as error:
         problems.lines.extend(error.lines)
         return np.zeros((nodes.rows, 0)), None
@@ -143,17 +168,21 @@ def _require(table: Table, name: str, problems: Problems) -> None:
         problems.add(f"{table.name} has no column {name}; its header is {there!r}")
 
 
-def node_ids(nodes: Table, names: Names, problems: Problems) -> tuple[str, ...]:
-    """One name for each node, none of them twice."""
+def node_ids(
+    nodes: Table, names: Names, problems: Problems, known: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """One name for each node, none of them twice or among `known`."""
     if names.id is None:
         return tuple(str(row) for row in range(nodes.rows))
     ids = nodes.texts(names.id)
-    seen: set[str] = set()
+    seen, old = set[str](), set(known)
     for row, name in enumerate(ids):
         if not name:
             problems.add(f"{nodes.where(row)}: {names.id} is empty")
         elif name in seen:
             problems.add(f"{nodes.where(row)}: {names.id} {name[:40]!r} was given before")
+        elif name in old:
+            problems.add(f"{nodes.where(row)}: {names.id} {name[:40]!r} is in the run's graph")
         seen.add(name)
     return tuple(ids)
 

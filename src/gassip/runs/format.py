@@ -31,12 +31,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from gassip.errors import GassipError, refuse_special
+from gassip.graph.drift import Statistics
 from gassip.graph.limits import check_unpacked
 from gassip.graph.preparation import Preparation
 from gassip.operations import OPERATIONS
 
 EXPORTED = "runtime-1"  # what `gassip export --format runtime` writes
 PREPARATION = "preparation.json"  # how named columns become x, where the graph came from tables
+STATISTICS = "statistics.safetensors"  # ranges and means of the training graph's features
 SCHEMAS = (1, 2, EXPORTED)  # a run's folder of either version, or an export
 Precision = Literal["float32", "float16", "int8"]
 Array = np.ndarray
@@ -126,9 +128,15 @@ def _no_constant(text: str) -> float:
     raise ValueError(f"it holds {text}")
 
 
+def _entry(meta: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A table in meta.json; empty if it is missing or of another kind, which `open_run` refuses."""
+    found = meta.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def soft_edges(meta: Mapping[str, Any]) -> bool:
     """Whether the kept edges weigh M_G besides what was given."""
-    settings = meta.get("settings") or {}
+    settings = _entry(meta, "settings")
     return bool(
         meta.get("soft_edges", settings.get("kept_edges") == "soft" and settings.get("sparsify"))
     )
@@ -136,7 +144,7 @@ def soft_edges(meta: Mapping[str, Any]) -> bool:
 
 def label_weight(meta: Mapping[str, Any]) -> float:
     """How much training labels count beside the net; 0: not at all."""
-    given = meta.get("label_weight", (meta.get("net") or {}).get("label_weight", 0.0))
+    given = meta.get("label_weight", _entry(meta, "net").get("label_weight", 0.0))
     if (
         isinstance(given, bool)
         or not isinstance(given, (int, float))
@@ -151,7 +159,7 @@ def label_weight(meta: Mapping[str, Any]) -> float:
 def only_for_own_graph(meta: Mapping[str, Any]) -> str | None:
     """Why the net is worse on other graphs; None if nothing of the training graph is missing."""
     weight = label_weight(meta)
-    recipe = meta.get("recipe") or {}
+    recipe = _entry(meta, "recipe")
     if not weight or not meta.get("labels_in_training", recipe.get("labels_in_training", True)):
         return None
     return (
@@ -171,6 +179,18 @@ def read_preparation(folder: Path, meta: Mapping[str, Any]) -> Preparation | Non
             f"{meta['features']}"
         )
     return made
+
+
+def read_statistics(folder: Path, meta: Mapping[str, Any]) -> Statistics | None:
+    """What drift is told by; None for a run of an earlier version."""
+    if STATISTICS not in meta["files"]:
+        return None
+    found = read_tensors(folder, STATISTICS, meta)
+    for name in ("low", "high", "mean"):
+        own = found.get(name)
+        if own is None or own.shape != (meta["features"],) or own.dtype != np.float32:
+            raise GassipError(f"{folder / STATISTICS}: {name} is not one number per feature")
+    return Statistics(low=found["low"], high=found["high"], mean=found["mean"])
 
 
 def read_ids(tensors: Mapping[str, Array], nodes: int) -> tuple[str, ...] | None:

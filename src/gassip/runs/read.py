@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gassip.errors import GassipError
+from gassip.graph.drift import Statistics
 from gassip.graph.parts import SPLITS, row_numbers
 from gassip.graph.preparation import Preparation
 from gassip.nn.net import Architecture, Net
@@ -22,6 +23,7 @@ from gassip.runs.format import (
     read_ids,
     read_meta,
     read_preparation,
+    read_statistics,
     read_tensors,
     soft_edges,
 )
@@ -68,6 +70,7 @@ class Run:
     edge_weight: Tensor | None  # [kept]
     masks: dict[str, Tensor]  # train, val, test: [N] bool
     preparation: Preparation | None = None  # how named columns become x; None: x was given
+    statistics: Statistics | None = None  # of the features; None: of an earlier version
 
     def ids(self) -> tuple[str, ...]:
         """What the user calls the nodes of the run's graph; their numbers if they have no names."""
@@ -133,6 +136,7 @@ def _opened(folder: Path) -> Run:
         edge_weight=graph.get("edge_weight"),
         masks={split: graph[f"{split}_mask"] for split in SPLITS},
         preparation=read_preparation(folder, meta),
+        statistics=read_statistics(folder, meta),
     )
 
 

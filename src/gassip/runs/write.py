@@ -14,6 +14,8 @@ in it is a pickle.
     inputs.safetensors  what the net reads of the graph, for gassip.runtime: x [N, d], or x_data,
                         x_indices, x_indptr where it is sparse; y [N]; ids, a JSON list as bytes,
                         where nodes have names. Counted in no size
+    statistics.safetensors  low, high and mean [D] of the features, by which drift is told
+                        (gassip.graph.drift)
     preparation.json    how named columns become x, if the graph came from tables: plain numbers
                         (gassip.graph.preparation)
     decisions.json      what the search decided: a list of stage, taken, tried, statistic, threshold
@@ -78,10 +80,11 @@ from torch import Tensor
 from gassip import __version__
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
+from gassip.graph.drift import Statistics
 from gassip.graph.graph import SPLITS, Graph
 from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.size import packed, size_of
-from gassip.runs.format import PREPARATION, digest, real, recover
+from gassip.runs.format import PREPARATION, STATISTICS, digest, real, recover, write_tensors
 from gassip.runs.format import replace_file as replace_file
 from gassip.runs.history import History, history_csv
 from gassip.runs.history import history_svg as history_svg
@@ -125,6 +128,7 @@ def save(
         "graph.safetensors": _pack(_graph_tensors(graph, plan, solution)),
         "found.safetensors": _pack(_found_tensors(plan)),
         "inputs.safetensors": _pack(_input_tensors(graph, solution.model)),
+        STATISTICS: write_tensors(_statistics(graph).to_tensors()),
         "decisions.json": to_json([_decision(made) for made in plan.decisions]).encode(),
         LEADERBOARD: to_json(to_rows(board)).encode(),
         "history.csv": history_csv(history).encode(),
@@ -389,6 +393,11 @@ def _input_tensors(graph: Graph, model: Model) -> dict[str, Tensor]:
         names = json.dumps(graph.ids).encode()
         tensors["ids"] = torch.frombuffer(bytearray(names), dtype=torch.uint8)
     return tensors
+
+
+def _statistics(graph: Graph) -> Statistics:
+    x = graph.x.to_scipy() if isinstance(graph.x, Csr) else graph.x.detach().cpu().numpy()
+    return Statistics.of(x)
 
 
 def _found_tensors(plan: Plan) -> dict[str, Tensor]:
