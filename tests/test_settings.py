@@ -307,16 +307,6 @@ def test_what_best_takes_from_the_graph() -> None:
     assert before - after == {"Linear+APPNP10"} and after - before == {"GCNConv+APPNP5"}
 
 
-def test_edges_stay_where_neighbours_are_unlike() -> None:
-    # a ring of two classes in turn, 298 directed edges between its training nodes
-    unlike = words(300, 0.5)
-    assert best_of(unlike)["edge_shares"] == [1.0]
-    assert best_of(unlike, edge_shares=(0.5,))["edge_shares"] == [0.5]
-    halves = replace(unlike, y=(torch.arange(300) % 150 < 75).long())  # the ring in four arcs
-    assert best_of(halves)["edge_shares"] == [0.89]
-    assert best_of(words(80, 0.5))["edge_shares"] == [0.89]  # 78 edges say little
-
-
 def test_no_net_is_made_smaller_than_is_of_use() -> None:
     tiny = words(80, 0.5)  # 40 words, two classes: a GCN-64 has 41 · 64 + 65 · 2 = 2,754 weights
     assert best_of(tiny)["size_share"] == 1.09

@@ -17,6 +17,7 @@ With P_k = X W_k, m_ij the weight of the edge j → i, N_i the senders to i, S a
     GATConv    y_i = Σ_{j ∈ N_i ∪ i} a_ij P_j
     SAGEConv   y_i = Σ_j m_ij P1_j / Σ_j m_ij + P2_i
     ArmaConv   y_i = Σ_j m_ij P1_j / √(d_i d_j) + P2_i               one stack, one step
+    SkipGCN    y_i = Σ_j m_ij P1_j / √(d_i d_j) + P1_i / d_i + P2_i  GCNConv with a linear skip
     Linear     y_i = P_i
     APPNP10, APPNP5   Z_0 = P,   Z_{k+1} = (1 − t) Â Z_k + t P       K, t = 10, .1 and 5, .3
     Hops4, Hops2      y = (P + Â P + ... + Â^K P) / (K + 1)          K = 4 and 2
@@ -26,7 +27,9 @@ with Â of GCNConv, and a bias each. Training drops half of the rows of P in Hop
 first five operations are the paper's. The others are for the preset `best`: personalised PageRank
 at a long and a short reach (Gasteiger et al., ICLR 2019), means over hops (GRAND: Feng et al.,
 NeurIPS 2020), hops with a matrix each (Du et al., 2017; SIGN: Frasca et al., 2020), which by
-Horner's rule take K propagations. SAGEConv is TAG1. ARMA's inner ReLU is the net's, one line later.
+Horner's rule take K propagations, and a graph convolution with a linear skip connection (Luo et
+al., NeurIPS 2024). SAGEConv is TAG1, and has its skip by P2. ARMA's inner ReLU is the net's, one
+line later.
 
 A new operation of known norms and steps is one entry below. A new norm is one entry in NORMS, its
 matrix in nn/propagate.py (`MaskedGraph.normalised`) and in deploy/numpy_layers.py
@@ -150,6 +153,7 @@ OPERATIONS = {
     "Hops2": Operation(
         norm="gcn", steps=2, back=1 / 3, start=1 / 3, node_dropout=0.5, cheaper=("GCNConv",)
     ),
+    "SkipGCN": Operation(norm="gcn", matrices=2, cheaper=("GCNConv",)),
     "TAG4": Operation(norm="mean", matrices=5, steps=4, cheaper=("TAG2",), shorter="TAG3"),
     "TAG3": Operation(norm="mean", matrices=4, steps=3, cheaper=("TAG2",), shorter="TAG2"),
     "TAG2": Operation(norm="mean", matrices=3, steps=2, cheaper=("SAGEConv",), shorter="SAGEConv"),

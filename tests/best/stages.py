@@ -55,8 +55,8 @@ def taught(trials: Trials, settings: Settings) -> Decided[Teacher]:
     """The stages up to the teacher, the candidates being SHAPES."""
     assert settings.best is not None
     cleaned = drop_dissimilar_edges(trials, settings.best.cleaning).value
-    _, recipe = choose_recipe(trials, cleaned.graph, SHAPES[0], settings).value
-    candidates = train_candidates(trials, cleaned.graph, SHAPES, recipe)
+    name, recipe = choose_recipe(trials, cleaned.graph, SHAPES[0], settings).value
+    candidates = train_candidates(trials, cleaned.graph, SHAPES, name, recipe)
     return build_teacher(trials, cleaned, candidates, recipe, settings.best.teaching)
 
 

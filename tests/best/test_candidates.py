@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gassip.best.candidates import Candidates, label_folds, smoothing, train_candidates
+from gassip.best.candidates import Candidates, label_folds, train_again, train_candidates
 from gassip.best.trials import Request, Trial, Trials
 from gassip.nn.net import Architecture
 from gassip.settings.training import Recipe
@@ -47,33 +47,32 @@ def test_candidates_do_not_see_what_is_hidden_from_them(monkeypatch: pytest.Monk
     )
 
 
-def test_the_best_are_told_in_the_order_in_which_they_were_candidates() -> None:
+def test_the_best_are_told_best_first_each_architecture_once() -> None:
     low, high, same = (replace(judged([1]), value=value) for value in (0.1, 0.9, 0.9))
     low, high, same = (
         replace(trial, architecture=Architecture(ops=(op, "Linear"), hidden=(6,)))
         for trial, op in zip((low, high, same), ("GCNConv", "GATConv", "SAGEConv"), strict=True)
     )
-    own = Candidates([low, high, same], [])
+    own = Candidates([low, high, same], [], ["strong", "norm", "strong"])
     assert own.ranked == [high, same, low]  # of equals the earlier
-    assert own.best_architectures(2) == [high.architecture, same.architecture]
-    assert Candidates([same, low, high], []).best_architectures(1) == [same.architecture]
+    assert own.best_architectures(2) == [high.architecture.ops, same.architecture.ops]
+    assert own.best_recipe == ("norm", high.recipe)
+    twice = Candidates([low, high, replace(high, value=0.8)], [], ["strong"] * 3)
+    assert twice.best_architectures(2) == [high.architecture.ops, low.architecture.ops]
 
 
 def test_a_net_that_drops_nodes_is_trained_with_less_dropout() -> None:
     own = trials_on()
     shapes = [Architecture(ops=("Hops4", "Linear"), hidden=(6,)), SHAPES[0]]
-    found = train_candidates(own, own.graph, shapes, Recipe(epochs=1, dropout=0.8))
+    found = train_candidates(own, own.graph, shapes, "strong", Recipe(epochs=1, dropout=0.8))
     assert [trial.recipe.dropout for trial in found.trials] == [0.5, 0.8]
 
 
-def test_how_far_an_architecture_smooths() -> None:
-    texts = (
-        "Linear+Linear",
-        "ArmaConv+Linear",
-        "SAGEConv+SAGEConv",
-        "Linear+APPNP10",
-        "GCNConv+SAGEConv",
-    )
-    shapes = [Architecture(ops=tuple(text.split("+")), hidden=(6,)) for text in texts]
-    assert sorted(reversed(shapes), key=smoothing) == shapes
-    assert [smoothing(shape)[0] for shape in shapes] == [False, False, False, True, True]
+def test_the_best_are_trained_again_by_another_recipe_on_the_same_labels() -> None:
+    own = trials_on()
+    first = train_candidates(own, own.graph, SHAPES, "strong", Recipe(epochs=1))
+    found = train_again(own, own.graph, first, 1, "mild", Recipe(epochs=2))
+    best = first.ranked[0]
+    assert found.trials[:2] == first.trials and found.recipes == ["strong", "strong", "mild"]
+    assert found.trials[2].architecture == best.architecture
+    assert found.folds[2] is first.folds[first.trials.index(best)]

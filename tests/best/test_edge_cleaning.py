@@ -1,15 +1,10 @@
-import pytest
 import torch
 
-from gassip.best.edge_cleaning import Cleaned, drop_dissimilar_edges, edges_hurt
-from gassip.best.pipeline import search
+from gassip.best.edge_cleaning import drop_dissimilar_edges
 from gassip.best.spectral import spectral_probs
 from gassip.graph.graph import Graph
-from gassip.operations import MORE_OPS
 from gassip.settings.best import Cleaning
-from gassip.train.plan import Row
-from tests.best.stages import QUICK, trials_on, two_groups
-from tests.conftest import random_graph
+from tests.best.stages import trials_on
 
 
 def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:
@@ -36,40 +31,3 @@ def test_edges_between_unlike_nodes_go_where_that_validates_better() -> None:
     assert float(decided.decision.tried[1]["statistic"]) > 3
     untouched = drop_dissimilar_edges(trials_on(), settings)
     assert untouched.value.kept.all() and untouched.decision.taken == "all edges"
-
-
-@pytest.mark.parametrize("blind", [False, True])
-def test_blind_edges_hurt_and_nets_that_do_not_smooth_come_first(blind: bool) -> None:
-    graph = two_groups(blind)
-    own = trials_on(graph)
-    every = torch.ones(graph.num_edges, dtype=torch.bool)
-    cleaned = Cleaned(own.graph, every, own.regress("", own.graph))
-    assert edges_hurt(cleaned, "accuracy").value == blind
-    settings = QUICK.changed(
-        ops=MORE_OPS,
-        default_candidates=("Linear+APPNP5", "Linear+Linear"),
-        knn=3,
-        spectral=True,
-        feature_share=0.5,
-        hidden=6,
-        epochs=1,
-        size_steps=(),
-    )
-    rows: list[Row] = []
-    found = search(graph, settings, seed=0, on_epoch=rows.append)
-    first = next(str(row["architecture"]) for row in rows if row.get("stage") == "candidate")
-    assert first == ("Linear ‖ Linear" if blind else "Linear ‖ APPNP5")
-    assert (found.feature_index is None) == blind
-    assert found.feature_index is None or found.feature_index.numel() == 20
-    assert ("kNN teacher" in [row.get("stage") for row in rows]) != blind
-    decisions = {decision.stage: decision.taken for decision in found.decisions}
-    assert decisions["edges"] == ("no edge" if blind else "with edges")
-    assert ("spectral" in decisions["teacher"]) != blind
-    assert found.settings == settings  # inputs stay inputs
-
-
-def test_a_graph_without_edges_does_not_hurt() -> None:
-    graph = random_graph(1, nodes=30)
-    own = trials_on(graph.keep(torch.zeros(graph.num_edges, dtype=torch.bool)))
-    cleaned = drop_dissimilar_edges(own, Cleaning()).value
-    assert cleaned.graph.num_edges == 0 and not edges_hurt(cleaned, "accuracy").value

@@ -22,7 +22,7 @@ METHOD = Path(__file__).parents[2] / "METHOD.md"
 BASE = best().flat()
 # a bag of words of middling size with middling labels, to which no rule applies but that of words
 PLAIN = Facts(
-    nodes=5000, labelled=0.05, words=True, sparse=False, homophily=0.8, gcn_weights=100_000
+    nodes=5000, labelled=0.05, words=True, sparse=False, features=1500, gcn_weights=100_000
 )
 SHORT = ["Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"]
 LONG = ["Linear+APPNP10", "Linear+APPNP5", *SHORT[2:]]
@@ -61,11 +61,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         },
     ),
     ("sparse features", {"sparse": True}, {"feature_share": 0.5} | WORDS),
-    (
-        "unlike neighbours",
-        {"homophily": 0.19},
-        {"edge_shares": [1.0], "edge_rankings": ["support"]} | WORDS,
-    ),
+    ("few features", {"features": 63}, {"recipes": ["strong", "medium", "norm", "mild"]} | WORDS),
     # .35 · 8,000 = 2,800 < 3,000 = .38 · 8,000, rounded
     ("few weights", {"gcn_weights": 8000}, {"size_share": 0.38} | WORDS),
 ]
@@ -76,8 +72,7 @@ UNTOUCHED: list[tuple[str, dict[str, Any]]] = [
     ("large", {"nodes": 29_999}),
     ("large, no words", {"nodes": 30_000}),
     ("huge", {"nodes": 99_999}),
-    ("unlike neighbours", {"homophily": 0.2}),
-    ("unlike neighbours", {"homophily": None}),  # too few edges to tell
+    ("few features", {"features": 64}),
     ("few weights", {"gcn_weights": 8572}),  # .35 · 8,572 = 3,000.2
 ]
 
@@ -140,7 +135,7 @@ def test_a_rule_ends_at_its_threshold(name: str, facts: dict[str, Any]) -> None:
 
 
 def test_a_setting_of_the_user_is_not_overruled() -> None:
-    huge = replace(PLAIN, nodes=100_000, homophily=0.0, gcn_weights=100, sparse=True)
+    huge = replace(PLAIN, nodes=100_000, features=9, gcn_weights=100, sparse=True)
     given = {"epochs": 7, "edge_shares": [0.5], "size_share": 0.2, "feature_share": 0.9}
     found = best(huge).changed(**given).flat()
     assert {name: found[name] for name in given} == given
@@ -150,7 +145,7 @@ def test_no_test_label_has_a_part_in_the_facts() -> None:
     graph = random_graph(1, nodes=300, edges=2000)
     garbage = replace(graph, y=torch.where(graph.test_mask, (graph.y + 1) % 3, graph.y))
     facts = facts_of(graph)
-    assert facts == facts_of(garbage) and facts.homophily is not None
+    assert facts == facts_of(garbage) and facts.features == 6
     # 6 features, 3 classes: 7 · 64 + 65 · 3 = 643; of 100 blocks of three nodes 34 are for training
     assert (facts.nodes, facts.gcn_weights, facts.words, facts.sparse) == (300, 643, False, False)
     assert facts.labelled == pytest.approx(0.34)

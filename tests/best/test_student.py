@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,11 @@ import torch
 from gassip.best.ensemble import Teacher
 from gassip.best.pipeline import search
 from gassip.best.pruning import prune_if_behind
+from gassip.best.significance import Validation
 from gassip.best.student import (
+    ALL_EDGES,
+    Chosen,
+    Classroom,
     best_features,
     choose_edges,
     choose_student,
@@ -15,12 +20,12 @@ from gassip.best.student import (
     student_architectures,
     widest,
 )
-from gassip.best.trials import Trials
+from gassip.best.trials import Request, Trial, Trials
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
 from gassip.runs.write import open_run, save
 from gassip.settings import preset
-from gassip.settings.best import Student
+from gassip.settings.best import EdgeCut, Student
 from gassip.settings.training import Recipe
 from gassip.train.plan import Row
 from gassip.train.trainer import retrain
@@ -74,7 +79,7 @@ def test_the_preset_best_from_end_to_end(tmp_path: Path, sparse: bool, norm: boo
     assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))
     assert found.history == rows and {"stage", "val_score"} <= rows[-1].keys()
     solution = retrain(graph, found, seed=1)
-    assert solution.size is not None and solution.edges_kept < graph.num_edges
+    assert solution.size is not None and solution.edges_kept <= graph.num_edges
     again = search(graph, settings, seed=3)
     assert torch.equal(found.edge_keep, again.edge_keep)
     assert found.teacher is not None and again.teacher is not None
@@ -112,7 +117,10 @@ def test_a_pruned_net_is_tried_only_where_the_teacher_is_ahead(ahead: bool) -> N
     recipe = Recipe(epochs=4)  # without distillation: the student learns nothing of the teacher
     room = classroom(trials, graph, teacher, recipe, torch.ones(graph.num_edges), settings)
     students: list[tuple[str, ...]] = [("Linear", "APPNP5"), ("GCNConv", "GCNConv")]
-    student = choose_edges(room, choose_student(room, students, 0.35).value, 0.35).value
+    assert settings.best is not None
+    edges = settings.best.edges
+    student = choose_student(room, students, 0.35, edges).value
+    student = choose_edges(room, student, 0.35, edges).value
     found = prune_if_behind(room, student, students, settings)
     assert any(str(row["stage"]).startswith("pruned") for row in rows) == ahead
     assert len(found.decision.tried) > 1 if ahead else found.value.trial is student.trial
@@ -120,7 +128,7 @@ def test_a_pruned_net_is_tried_only_where_the_teacher_is_ahead(ahead: bool) -> N
 
 def test_the_final_operations_may_be_given() -> None:
     own = Student(final_ops="GCNConv+Linear")
-    ranked = [Architecture(ops=("Linear", "APPNP5"), hidden=(6,))]
+    ranked: list[tuple[str, ...]] = [("Linear", "APPNP5")]
     assert student_architectures(own, ranked) == [("GCNConv", "Linear")]
     assert student_architectures(Student(), ranked) == [("Linear", "APPNP5")]
 
@@ -136,7 +144,67 @@ def test_controls_are_settings() -> None:
     found = search(graph, preset("best", graph, FEW | control), seed=0)
     assert found.architecture.ops == ("GCNConv", "GCNConv") and found.feature_index is None
     assert found.edge_keep.all()
-    random = search(
-        graph, preset("best", graph, FEW | {"ranking": "random", "feature_rule": "random"}), seed=0
-    )
+    control = {"ranking": "random", "feature_rule": "random", "size_share": 0.35, "level": False}
+    random = search(graph, preset("best", graph, FEW | control), seed=0)
     assert random.feature_index is not None and random.feature_index.numel() == 12
+
+
+def classroom_of(graph: Graph, **settings: object) -> tuple[Classroom, EdgeCut]:
+    """A room whose teacher knows the labels, and which cuts compete in it."""
+    own = preset("best", graph, FEW | settings)
+    assert own.best is not None
+    trials = Trials(graph, seed=0, metric="accuracy", tell=lambda row: None)
+    probs = torch.eye(graph.num_classes)[graph.y.clamp_min(0)]
+    teacher = Teacher(probs=probs, trials=[], feature_weight=torch.ones(graph.num_features))
+    mask = torch.ones(graph.num_edges)
+    return classroom(trials, graph, teacher, Recipe(epochs=2), mask, own), own.best.edges
+
+
+def trial_that(room: Classroom, right: int) -> Trial:
+    """A trial that gets the first `right` of 16 validation nodes right."""
+    marks = (torch.arange(16) < right).tolist()
+    shape = Architecture(ops=("GCNConv", "GCNConv"), hidden=(2,))
+    net = room.trials.train("", shape, Recipe(epochs=1), room.graph)
+    sure = torch.tensor([0.9, 0.1])
+    probs = torch.where(torch.tensor(marks)[:, None], sure, sure.flip(0))
+    said = Validation("accuracy", probs, torch.zeros(16, dtype=torch.long))
+    return replace(net, validation=said, value=right / 16)
+
+
+def test_shares_are_tried_until_one_is_worse_and_the_sparsest_level_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All edges 12 of 16, .89 and .75 as many, .6 three fewer (-1.7 standard errors)."""
+    room, edges = classroom_of(small(), edge_rankings=("support", "curriculum"))
+    monkeypatch.setattr("gassip.best.student.likelihood_gain", lambda after, before: 0.0)
+    right = {"support 0.89": 12, "curriculum 0.89": 11, "support 0.75": 12, "support 0.6": 9}
+    asked: list[str] = []
+
+    def train(stage: str, requests: Sequence[Request]) -> list[Trial]:
+        asked.extend(request.what for request in requests)
+        return [trials[request.what] for request in requests]
+
+    start = trial_that(room, 12)
+    trials = {name: trial_that(room, count) for name, count in right.items()}
+    trials["random 0.75"] = trial_that(room, 5)
+    monkeypatch.setattr(room.trials, "train_all", train)
+    room.cut("", 1.0)
+    found = choose_edges(room, Chosen(start, ALL_EDGES), 0.35, edges)
+    assert found.value.trial is trials["support 0.75"]
+    assert asked == [*right, "random 0.75"]
+    assert found.decision.taken == "support 0.75" and len(found.decision.tried) == 6
+
+
+def test_a_single_share_is_as_asked() -> None:
+    room, edges = classroom_of(small(), edge_rankings=("support",), edge_shares=(0.5,))
+    student = choose_student(room, [("GCNConv", "GCNConv")], 0.35, edges).value
+    assert student.cut == "support 0.5"
+    assert choose_edges(room, student, 0.35, edges).value.trial is student.trial
+
+
+def test_a_student_reads_all_features_if_it_is_as_wide_as_a_candidate() -> None:
+    graph = small(sparse=True)
+    narrow, _ = classroom_of(graph, size_share=0.35)
+    assert narrow.features is not None and narrow.features.numel() == 12
+    wide, _ = classroom_of(graph, size_share=1.5)
+    assert wide.features is None

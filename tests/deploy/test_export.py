@@ -90,7 +90,13 @@ def test_onnx_agrees_with_torch_for_every_operation(
     onnxruntime = pytest.importorskip("onnxruntime")
     graph = make_graph(3, nodes=30, edges=120, features=9, weighted=True, undirected=batch_norm)
     inner = len(ops) - 1
-    shape = Architecture(ops=ops, hidden=(8,) * inner, heads=(2,) * inner, batch_norm=batch_norm)
+    shape = Architecture(
+        ops=ops,
+        hidden=(8,) * inner,
+        heads=(2,) * inner,
+        batch_norm=batch_norm,
+        standardised=batch_norm,
+    )
     net = random_net(graph, shape, columns=5)
     save_run(tmp_path / "run", graph, net, soft=True)
     model, run = runtime.load(tmp_path / "run"), open_run(tmp_path / "run")
@@ -177,7 +183,13 @@ def test_executorch_agrees_with_torch_for_every_operation(
     pytest.importorskip("executorch")
     graph = make_graph(3, nodes=30, edges=120, features=9, weighted=True, undirected=batch_norm)
     inner = len(ops) - 1
-    shape = Architecture(ops=ops, hidden=(8,) * inner, heads=(2,) * inner, batch_norm=batch_norm)
+    shape = Architecture(
+        ops=ops,
+        hidden=(8,) * inner,
+        heads=(2,) * inner,
+        batch_norm=batch_norm,
+        standardised=batch_norm,
+    )
     save_run(tmp_path / "run", graph, random_net(graph, shape, columns=5), soft=True)
     run, file = open_run(tmp_path / "run"), tmp_path / "net.pte"
     assert to_executorch(tmp_path / "run", file) == file.stat().st_size

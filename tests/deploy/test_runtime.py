@@ -38,7 +38,13 @@ PAIRS = [(op, op) for op in OPERATIONS] + [
 
 def architecture(*ops: str, batch_norm: bool = True) -> Architecture:
     inner = len(ops) - 1
-    return Architecture(ops=ops, hidden=(8,) * inner, heads=(2,) * inner, batch_norm=batch_norm)
+    return Architecture(
+        ops=ops,
+        hidden=(8,) * inner,
+        heads=(2,) * inner,
+        batch_norm=batch_norm,
+        standardised=batch_norm,
+    )
 
 
 def arrays(graph: Graph) -> tuple[Table, np.ndarray, np.ndarray | None]:

@@ -8,7 +8,7 @@ from scipy import sparse as sp
 
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.graph.similarity import homophily, joined, nearest
+from gassip.graph.similarity import joined, nearest
 from tests.conftest import random_graph
 
 WORDS = [[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]]
@@ -87,19 +87,3 @@ def test_graphs_without_features_or_edges_are_joined_too() -> None:
         edge_weight=None,
     )
     assert set(joined(bare, 2).weight.tolist()) == {1.0}
-
-
-@pytest.mark.parametrize(
-    ("labels", "expected"), [([0, 0, 1, 1], -1 / 3), ([0, 1, 0, 1], -1.0), ([0, 0, 0, 0], None)]
-)
-def test_homophily_by_hand(path: Graph, labels: list[int], expected: float) -> None:
-    # 0 - 1 - 2, node 3 apart; classes 0, 0, 1: s = 1/2, ends in class 0, 0 and 0, 1: r = 10/16
-    known = replace(path, y=torch.tensor(labels), train_mask=torch.ones(4, dtype=torch.bool))
-    assert homophily(known, 4) == (None if expected is None else pytest.approx(expected))
-
-
-def test_homophily_reads_training_labels_alone() -> None:
-    graph = random_graph(2, nodes=40, edges=200)
-    hidden = replace(graph, y=torch.where(graph.train_mask, graph.y, 0))
-    assert homophily(graph, 1) == homophily(hidden, 1) != 0
-    assert homophily(graph, 1000) is None

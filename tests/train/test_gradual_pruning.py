@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from gassip.best.edge_ranking import Known
 from gassip.best.ensemble import Teacher
 from gassip.best.pipeline import search
 from gassip.best.pruning import far_behind, prune_candidates, pruning_recipe, shares
@@ -181,6 +182,7 @@ def room_for(graph: Graph, recipe: Recipe) -> Classroom:
         teacher=teacher,
         recipe=recipe,
         heads=1,
+        known=Known(graph, teacher.probs, torch.ones(graph.num_edges), 0),
         cuts={},
         graphs={},
         features=None,

@@ -49,7 +49,13 @@ def random_net(
     net = Net(
         6,
         2,
-        Architecture(ops=ops, hidden=(4,) * inner, heads=(heads,) * inner, batch_norm=batch_norm),
+        Architecture(
+            ops=ops,
+            hidden=(4,) * inner,
+            heads=(heads,) * inner,
+            batch_norm=batch_norm,
+            standardised=batch_norm,
+        ),
     )
     keeps = []
     for layer in net.layers:

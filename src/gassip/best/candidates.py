@@ -1,6 +1,8 @@
 """Candidates: architectures trained in full, of which the best teach and compete to be the student.
 
-The default candidates come first, then those whose paths of the supernet validate best. With many
+The default candidates (GCN, SAGE, MLP and APPNP among them) come first, then those whose paths of
+the supernet validate best. The recipe was chosen with the first candidate. If another one validates
+best, recipes compete with that one too, and the best candidates are trained by what wins. With many
 labels each candidate is cross-fitted: candidate k does not see the k-th fold of the training
 labels, and the teacher's probabilities of a labelled node are out of fold.
 
@@ -34,35 +36,37 @@ class Candidates:
 
     trials: list[Trial]
     folds: list[Tensor]  # [N] bool each: training nodes whose labels a candidate has not seen
+    recipes: list[str]  # by name
 
     @property
     def ranked(self) -> list[Trial]:
         """Best on validation first; of equals the earlier."""
         return sorted(self.trials, key=lambda trial: -trial.value)
 
-    def best_architectures(self, count: int) -> list[Architecture]:
-        """Of the `count` best, in the order in which they were candidates."""
-        best = self.ranked[:count]
-        return [trial.architecture for trial in self.trials if trial in best]
+    @property
+    def best_recipe(self) -> tuple[str, Recipe]:
+        """Of the candidate that validates best."""
+        best = self.ranked[0]
+        return self.recipes[self.trials.index(best)], best.recipe
+
+    def best_architectures(self, count: int) -> list[tuple[str, ...]]:
+        """The operations of the `count` best, best first."""
+        return list(dict.fromkeys(trial.architecture.ops for trial in self.ranked))[:count]
 
 
-def choose_candidates(
-    state: State, settings: Settings, metric: Metric, *, hurt: bool
-) -> list[Architecture]:
-    """The default candidates, then the supernet's best paths (or, as a control, any); where edges
-    hurt, those come first that smooth least."""
+def choose_candidates(state: State, settings: Settings, metric: Metric) -> list[Architecture]:
+    """The default candidates, then the supernet's best paths (or, as a control, any)."""
     assert settings.best is not None
     chosen, search = settings.best.candidates, settings.search
     named = [tuple(text.split("+")) for text in chosen.default_candidates]
     allowed = NET_OPS if set(MORE_OPS) <= set(search.ops) else search.ops
-    known = [ops for ops in named if len(ops) == search.layers and set(ops) <= set(allowed)]
+    known = [ops for ops in named if len(ops) >= search.layers and set(ops) <= set(allowed)]
     ranked = [
         tuple(search.ops[k] for k in path) for path in paths_by(chosen.ranking, state, metric)
     ]
     light = [ops for ops in ranked if all(OPERATIONS[op].steps == 1 for op in ops[:-1])]
     both = dict.fromkeys([*known, *(light or ranked)])  # many steps only where a layer is narrow
-    candidates = [architecture_of(search, ops) for ops in both][: chosen.candidates]
-    return sorted(candidates, key=smoothing) if hurt else candidates
+    return [architecture_of(search, ops) for ops in both][: chosen.candidates]
 
 
 def paths_by(ranking: str, state: State, metric: Metric) -> list[Path]:
@@ -86,26 +90,40 @@ def ranked_paths(state: State, metric: Metric) -> list[Path]:
     return [path for *_, path in sorted(values, key=lambda row: row[:2], reverse=True)]
 
 
-def smoothing(architecture: Architecture) -> tuple[bool, int]:
-    """Whether any operation mixes a node with its neighbours, and how many read edges at all."""
-    operations = [OPERATIONS[op] for op in architecture.ops]
-    mixes = any(not operation.own_weights for operation in operations)
-    return mixes, sum(operation.norm is not None for operation in operations)
-
-
 def train_candidates(
-    trials: Trials, graph: Graph, architectures: Sequence[Architecture], recipe: Recipe
+    trials: Trials, graph: Graph, architectures: Sequence[Architecture], name: str, recipe: Recipe
 ) -> Candidates:
+    """All of them by the recipe of that name."""
     folds = label_folds(graph, len(architectures), trials.seed)
+    pairs = zip(architectures, folds, strict=True)
+    requests = [_request(graph, architecture, fold, recipe) for architecture, fold in pairs]
+    return Candidates(trials.train_all("candidate", requests), folds, [name] * len(folds))
+
+
+def train_again(
+    trials: Trials, graph: Graph, candidates: Candidates, count: int, name: str, recipe: Recipe
+) -> Candidates:
+    """The same, and the `count` best by another recipe."""
+    again = [candidates.trials.index(trial) for trial in candidates.ranked[:count]]
+    folds = [candidates.folds[k] for k in again]
     requests = [
-        Request(
-            architecture=architecture,
-            recipe=capped_dropout(recipe, architecture),
-            graph=replace(graph, train_mask=graph.train_mask & ~fold),
-        )
-        for architecture, fold in zip(architectures, folds, strict=True)
+        _request(graph, candidates.trials[k].architecture, fold, recipe)
+        for k, fold in zip(again, folds, strict=True)
     ]
-    return Candidates(trials.train_all("candidate", requests), folds)
+    more = trials.train_all("candidate", requests)
+    return Candidates(
+        [*candidates.trials, *more],
+        [*candidates.folds, *folds],
+        [*candidates.recipes, *[name] * len(more)],
+    )
+
+
+def _request(graph: Graph, architecture: Architecture, fold: Tensor, recipe: Recipe) -> Request:
+    return Request(
+        architecture=architecture,
+        recipe=capped_dropout(recipe, architecture),
+        graph=replace(graph, train_mask=graph.train_mask & ~fold),
+    )
 
 
 def label_folds(graph: Graph, count: int, seed: int) -> list[Tensor]:

@@ -1,7 +1,6 @@
 """Edges between dissimilar nodes are dropped if that raises the validation log-likelihood.
 
 The judge is logistic regression on the leading singular vectors, as for the direction of edges.
-Where it does better without any edge, edges hurt: neighbours are unlike, and smoothing errs.
 
 Shapes: N nodes, E directed edges.
 """
@@ -18,7 +17,6 @@ from gassip.best.trials import Regression, Trials
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import cosine
 from gassip.graph.undirected import keep_highest
-from gassip.metrics import Metric
 from gassip.settings.best import Cleaning
 from gassip.train.plan import Decision, Row
 
@@ -51,18 +49,6 @@ def drop_dissimilar_edges(trials: Trials, settings: Cleaning) -> Decided[Cleaned
             judge, kept, taken = challenger, keep, name
     cleaned = Cleaned(graph.keep(kept) if shares else graph, kept, judge)
     return Decided(cleaned, _decision("edge cleaning", taken, tried))
-
-
-def edges_hurt(cleaned: Cleaned, metric: Metric) -> Decided[bool]:
-    """Whether the regression does better without any edge."""
-    graph, judge = cleaned.graph, cleaned.judge
-    if graph.num_edges == 0:
-        return Decided(False, Decision(stage="edges", taken="there are none"))
-    none = torch.zeros(graph.num_edges, dtype=torch.bool, device=graph.device)
-    bare = Regression.on(graph.keep(none), metric)
-    hurt = bare.beats(judge)
-    tried = [_row("with edges", judge, judge), _row("no edge", bare, judge)]
-    return Decided(hurt, _decision("edges", "no edge" if hurt else "with edges", tried))
 
 
 def _row(name: str, challenger: Regression, incumbent: Regression) -> Row:

@@ -74,13 +74,12 @@ RANKINGS: dict[str, Callable[[Known], "Tensor"]] = {
 }
 
 
-def cuts(known: Known, rankings: tuple[str, ...], shares: tuple[float, ...]) -> "dict[str, Tensor]":
-    """The cuts that compete, by name: which edges each keeps, [E] bool."""
+def kept_edges(known: Known, ranking: str, share: float) -> "Tensor":
+    """Which edges stay if the lowest of a ranking go, [E] bool."""
+    import torch
+
     from gassip.graph.undirected import keep_highest
 
-    kept = {}
-    for name in rankings:
-        value = RANKINGS[name](known)
-        for share in shares:
-            kept[f"{name} {share:g}"] = keep_highest(known.graph, value, share)
-    return kept
+    if share >= 1:
+        return torch.ones(known.graph.num_edges, dtype=torch.bool, device=known.graph.device)
+    return keep_highest(known.graph, RANKINGS[ranking](known), share)

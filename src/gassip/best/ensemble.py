@@ -155,8 +155,8 @@ def combined(predictors: dict[str, Tensor], weights: Tensor, graph: Graph) -> Te
 
 
 def out_of_fold(probs: Tensor, candidates: Candidates) -> Tensor:
-    """t [N, C]; of a labelled node, what the candidate says that has not seen its label."""
-    probs = probs.clone()
-    for trial, fold in zip(candidates.trials, candidates.folds, strict=True):
+    """t [N, C]; of a labelled node, what the best candidate says that has not seen its label."""
+    probs, pairs = probs.clone(), zip(candidates.trials, candidates.folds, strict=True)
+    for trial, fold in sorted(pairs, key=lambda pair: pair[0].value):
         probs[fold] = trial.probs[fold]
     return probs

@@ -1,8 +1,8 @@
 """Facts of a graph that the rules of `best` may know (best/rules.py); no test label is read."""
 
-from gassip.best.rules import HOMOPHILY_EDGES, Facts
+from gassip.best.rules import Facts
 from gassip.graph.graph import Graph
-from gassip.graph.similarity import homophily, is_bag
+from gassip.graph.similarity import is_bag
 from gassip.operations import gcn_weights
 
 
@@ -12,6 +12,6 @@ def facts_of(graph: Graph) -> Facts:
         labelled=float(graph.train_mask.float().mean()),
         words=graph.has_sparse_features and is_bag(graph.x),
         sparse=graph.has_sparse_features,
-        homophily=homophily(graph, fewest=int(HOMOPHILY_EDGES)),
+        features=graph.num_features,
         gcn_weights=gcn_weights(graph.num_features, graph.num_classes),
     )

@@ -12,17 +12,23 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gassip.best.candidates import choose_candidates, train_candidates
+from gassip.best.candidates import (
+    Candidates,
+    choose_candidates,
+    train_again,
+    train_candidates,
+)
 from gassip.best.decisions import Decisions
 from gassip.best.direction import choose_direction
-from gassip.best.edge_cleaning import drop_dissimilar_edges, edges_hurt
+from gassip.best.edge_cleaning import drop_dissimilar_edges
 from gassip.best.edge_weights import choose_weights, has_weights
 from gassip.best.ensemble import Teacher, build_teacher
 from gassip.best.incumbent import BestSoFar, plan_of
 from gassip.best.label_propagation import add_label_propagation
+from gassip.best.level import keep_level
 from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
 from gassip.best.pruning import prune_if_behind
-from gassip.best.recipe import choose_recipe, student_recipe
+from gassip.best.recipe import capped_dropout, choose_recipe, student_recipe
 from gassip.best.student import (
     Chosen,
     Classroom,
@@ -172,29 +178,28 @@ def improve(
     best_so_far: BestSoFar | None = None,
 ) -> Plan:
     """The stages of `best`, one after the other."""
-    settings = found.settings
-    assert settings.best is not None
-    cleaned = log(drop_dissimilar_edges(trials, settings.best.cleaning))
-    hurt = log(edges_hurt(cleaned, trials.metric))
-    if hurt:
-        settings = settings.changed(teachers=1, knn=0, spectral=False, feature_share=1.0)
-    best, graph = settings.best, cleaned.graph
+    settings, best = found.settings, found.settings.best
     assert best is not None
-    architectures = choose_candidates(state, settings, trials.metric, hurt=hurt)
+    cleaned = log(drop_dissimilar_edges(trials, best.cleaning))
+    graph, size = cleaned.graph, best.student.size_share
+    architectures = choose_candidates(state, settings, trials.metric)
     name, recipe = log(choose_recipe(trials, graph, architectures[0], settings))
-    candidates = train_candidates(trials, graph, architectures, recipe)
+    candidates = train_candidates(trials, graph, architectures, name, recipe)
+    candidates = with_own_recipe(trials, graph, candidates, settings, log)
+    name, recipe = candidates.best_recipe
     teacher = log(build_teacher(trials, cleaned, candidates, recipe, best.teaching))
     edge_mask = found.edge_mask[cleaned.kept]
     taught = student_recipe(name, recipe)
     room = classroom(trials, graph, teacher, taught, edge_mask, settings)
     if best_so_far is not None:
         trials.on_trial = offering(best_so_far, found, cleaned.kept, room)
-    students = student_architectures(
-        best.student, candidates.best_architectures(best.student.students)
-    )
-    student = log(choose_student(room, students, best.student.size_share))
-    student = log(choose_edges(room, student, best.student.size_share))
+    ranked = candidates.best_architectures(best.student.students)
+    students = student_architectures(best.student, ranked)
+    student = log(choose_student(room, students, size, best.edges))
+    student = log(choose_edges(room, student, size, best.edges))
     student = log(prune_if_behind(room, student, students, settings))
+    if best.student.level and not best.student.final_ops:
+        student = log(keep_level(room, student, candidates, size))
     soft_labels = teacher.probs
     if best.labels.label_propagation:
         student, soft_labels = log(add_label_propagation(room, student, best.labels.serves))
@@ -203,6 +208,22 @@ def improve(
     board = [*trials.board, teacher_standing(teacher, graph, trials.metric)]
     plan = planned(found, student, keep, soft_labels)
     return replace(plan, leaderboard=with_taken(board, student.trial.name))
+
+
+def with_own_recipe(
+    trials: Trials, graph: Graph, candidates: Candidates, settings: Settings, log: Decisions
+) -> Candidates:
+    """The recipe was chosen with the first candidate; if another one validates best, recipes
+    compete with that one, and the best are trained by what wins."""
+    assert settings.best is not None
+    best, names = candidates.ranked[0], settings.best.recipe.recipes
+    if len(names) == 1 or best.architecture.ops == candidates.trials[0].architecture.ops:
+        return candidates
+    name, recipe = log(choose_recipe(trials, graph, best.architecture, settings))
+    if capped_dropout(recipe, best.architecture) == best.recipe:
+        return candidates
+    count = settings.best.teaching.teachers
+    return train_again(trials, graph, candidates, count, name, recipe)
 
 
 def teacher_standing(teacher: Teacher, graph: Graph, metric: Metric) -> Standing:
@@ -254,13 +275,15 @@ def num_rows(settings: Settings) -> int:
         return len(best.recipe.recipes) + len(plain_architectures(settings)) - 1
     teaching, pruning = best.teaching, best.pruning
     names = best.recipe.recipes
-    recipes = len(names) if len(names) > 1 else 0
+    beside = 2  # features standardised, classes weighted
+    recipes = 2 * (len(names) + beside) + teaching.teachers if len(names) > 1 else beside
     regressions = 1 + len(best.cleaning.clean_shares)
     wider = teaching.teachers if teaching.teacher_hidden > 0 else 0
-    cuts = len(best.edges.edge_rankings) * len(best.edges.edge_shares) - 1
+    cuts = len(best.edges.edge_rankings) + len(best.edges.edge_shares)
     pruned = (best.student.students + len(pruning.prune_candidates)) * (1 + len(pruning.size_steps))
     with_labels = best.labels.label_propagation and best.labels.serves == "own"
     labels = teaching.teachers + 1 if with_labels else 0
     teachers = best.candidates.candidates + wider + int(teaching.knn > 0)
-    students = best.student.students + cuts + pruned * bool(pruning.size_steps) + labels
+    level = 3 * best.student.level
+    students = best.student.students + cuts + pruned * bool(pruning.size_steps) + level + labels
     return epochs + recipes + regressions + teachers + students

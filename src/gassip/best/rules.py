@@ -18,7 +18,7 @@ class Facts:
     labelled: float  # share of nodes that are training nodes
     words: bool  # the features are a bag of words
     sparse: bool  # the features are stored sparse
-    homophily: float | None  # of edges between training nodes, above chance; None: too few
+    features: int
     gcn_weights: int  # of a GCN with 64 hidden units
 
 
@@ -80,6 +80,11 @@ RECIPE_SIGMAS = Threshold(
 )
 NORM_SIGMAS = Threshold(
     2.0, "standard errors", "where `norm` comes first it is known to be good on graphs of that size"
+)
+LEVEL_SIGMAS = Threshold(
+    1.0,
+    "standard errors",
+    "a cut of edges is taken for level unless its validation score is lower by this",
 )
 LIKELIHOOD_SIGMAS = Threshold(
     3.0,
@@ -143,16 +148,12 @@ NODE_DROPOUT_CAP = Threshold(
 MANY_LABELS = Threshold(
     0.1, "share of nodes that are labelled", "with fewer, a net has much to learn from the others"
 )
-UNLIKE = Threshold(
-    0.2, "homophily above chance", "under it an edge across classes may tell as much as one within"
-)
 SIZE_SHARE = Threshold(0.35, "of a GCN-64's weights", "the default size of a student")
 FEW_WEIGHTS = Threshold(3000, "weights", "12 kB: a smaller net is of no use to anyone")
-HOMOPHILY_EDGES = Threshold(
-    100, "directed edges between training nodes, at least", "of fewer, homophily is luck"
-)
 LARGE = Threshold(30_000, "nodes", "fewer epochs suffice, and larger steps where features are few")
 HUGE = Threshold(100_000, "nodes", "fewer still; batch norm validates best there")
+
+HIDDEN = 64  # units of a candidate
 
 LARGE_STEPS = {"retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40}
 HUGE_STEPS = LARGE_STEPS | {"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300}
@@ -247,12 +248,12 @@ RULES = (
         "half of the words cost nothing on every graph of words tried",
     ),
     Rule(
-        "unlike neighbours",
-        f"homophily of the training nodes under {UNLIKE:g} above chance",
-        lambda facts: facts.homophily is not None and facts.homophily < UNLIKE,
-        lambda facts, given: {"edge_shares": [1.0], "edge_rankings": ["support"]},
-        "every edge stays",
-        "UNLIKE",
+        "few features",
+        "fewer features than a candidate has hidden units",
+        lambda facts: facts.features < HIDDEN,
+        lambda facts, given: {"recipes": [*given["recipes"], "mild"]},
+        "`mild` among the recipes",
+        "dropout may remove a feature that nothing else tells",
     ),
     Rule(
         "few weights",

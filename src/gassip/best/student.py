@@ -1,32 +1,44 @@
 """The student: the final net, as small as asked, trained on the teacher's soft labels.
 
     width      the largest with at most `size_share` of a GCN-64's weights
-    features   a share `feature_share`, those with the largest rows ‖W_i‖ of layer 1 in the teachers
+    features   a share `feature_share`, those with the largest rows ‖W_i‖ of layer 1 in teachers,
+               or all if a student that reads all is as wide as a candidate
 
-Architecture, edges and pruning are chosen by training the net that would result and validating it;
-what comes first stays unless another is better beyond chance.
+Architecture, edges and pruning are chosen by training the net that would result and validating it.
+The architecture that comes first, that of the best candidate, stays unless another is better beyond
+chance. Of edges as many go as validation allows: shares are tried in turn, until one is worse.
 
 Shapes: N nodes, E directed edges, D features.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from gassip.best.calibration import log_likelihood
 from gassip.best.decisions import Decided, among, numbered
-from gassip.best.edge_ranking import Known, cuts
+from gassip.best.edge_ranking import Known, kept_edges
 from gassip.best.ensemble import Teacher
-from gassip.best.rules import WIDEST
+from gassip.best.recipe import capped_dropout
+from gassip.best.rules import LEVEL_SIGMAS, SCORE_SIGMAS, WIDEST
+from gassip.best.significance import gain, likelihood_gain
 from gassip.best.trials import Request, Trial, Trials, winner
 from gassip.graph.graph import Graph
-from gassip.nn.net import Architecture, net_for
+from gassip.nn.net import Architecture, Net
 from gassip.nn.ranking import highest
 from gassip.operations import gcn_weights
 from gassip.settings import Settings
-from gassip.settings.best import Student
+from gassip.settings.best import EdgeCut, Student
 from gassip.settings.training import Recipe
 from gassip.train.gradual_pruning import besides
+
+ALL_EDGES = "all edges"
+SPARSEST = (
+    "gain in the validation score over what came first, in standard errors; the sparsest cut that "
+    "is not worse is taken"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,14 +50,24 @@ class Classroom:
     teacher: Teacher
     recipe: Recipe
     heads: int
+    known: Known  # what rankings of edges read
+    features: Tensor | None  # [kept] columns of x that a student reads; None: all
     cuts: dict[str, Tensor]  # by name, which edges of `graph` are kept, [E] bool
     graphs: dict[str, Graph]  # the same as graphs
-    features: Tensor | None  # [kept] columns of x that a student reads; None: all
+
+    def cut(self, ranking: str, share: float) -> str:
+        """The name of the graph with this share of its edges."""
+        name = ALL_EDGES if share >= 1 else f"{ranking} {share:g}"
+        if name not in self.cuts:
+            self.cuts[name] = kept_edges(self.known, ranking, share)
+            self.graphs[name] = self.graph.keep(self.cuts[name])
+        return name
 
     def request(
         self, ops: tuple[str, ...], cut: str, share: float, recipe: Recipe, *, what: str = ""
     ) -> Request:
         """The widest net of these operations within `share`, taught on the graph so cut."""
+        recipe = capped_dropout(recipe, shaped(ops, 1, 1, recipe))
         return Request(
             architecture=widest(self.graph, ops, recipe, self.heads, share, self.features),
             recipe=recipe,
@@ -73,48 +95,82 @@ def classroom(
     settings: Settings,
 ) -> Classroom:
     assert settings.best is not None
-    edges, student = settings.best.edges, settings.best.student
-    known = Known(graph, teacher.probs, edge_mask, trials.seed)
-    kept = cuts(known, edges.edge_rankings, edges.edge_shares)
+    size = settings.best.student.size_share
+    narrow = width_within(graph, recipe, size) < settings.search.hidden
     return Classroom(
         trials=trials,
         graph=graph,
         teacher=teacher,
         recipe=recipe,
         heads=settings.search.heads,
-        cuts=kept,
-        graphs={name: graph.keep(keep) for name, keep in kept.items()},
-        features=best_features(teacher.feature_weight, student, trials.seed),
+        known=Known(graph, teacher.probs, edge_mask, trials.seed),
+        features=best_features(teacher.feature_weight, settings.best.student, trials.seed)
+        if narrow
+        else None,
+        cuts={},
+        graphs={},
     )
 
 
 def choose_student(
-    room: Classroom, architectures: list[tuple[str, ...]], share: float
+    room: Classroom, architectures: list[tuple[str, ...]], share: float, edges: EdgeCut
 ) -> Decided[Chosen]:
     """The first architecture, unless a later one validates better."""
-    cut = next(iter(room.cuts))
+    cut = room.cut(edges.edge_rankings[0], first_share(edges))
     requests = [room.request(ops, cut, share, room.recipe) for ops in architectures]
     tried = room.trials.train_all("student", requests)
     best = winner(tried)
     return Decided(Chosen(best, cut), among("student", numbered(tried), best))
 
 
-def choose_edges(room: Classroom, chosen: Chosen, share: float) -> Decided[Chosen]:
-    """The first cut, unless the same net validates better on another."""
-    others, ops = list(room.cuts)[1:], chosen.trial.architecture.ops
-    requests = [room.request(ops, cut, share, room.recipe, what=cut) for cut in others]
-    trained = room.trials.train_all("edges", requests)
-    tried = {chosen.cut: chosen.trial} | dict(zip(others, trained, strict=True))
-    best = winner(list(tried.values()))
-    cut = next(name for name, trial in tried.items() if trial is best)
-    return Decided(Chosen(best, cut), among("edge cut", tried, best))
+def first_share(edges: EdgeCut) -> float:
+    """Of several shares the student is first trained on all edges; a single one is as asked."""
+    return edges.edge_shares[0] if len(edges.edge_shares) == 1 else 1.0
 
 
-def student_architectures(settings: Student, ranked: list[Architecture]) -> list[tuple[str, ...]]:
+def choose_edges(room: Classroom, chosen: Chosen, share: float, edges: EdgeCut) -> Decided[Chosen]:
+    """The sparsest cut that does not validate worse than the best so far; shares are tried in turn
+    until one does. Rankings compete at the first; a random cut of the size taken is a control."""
+    tried = {chosen.cut: chosen.trial}
+    taken, rankings = chosen, list(edges.edge_rankings)
+
+    def train(names: Sequence[str]) -> list[Trial]:
+        ops = chosen.trial.architecture.ops
+        requests = [room.request(ops, cut, share, room.recipe, what=cut) for cut in names]
+        found = room.trials.train_all("edges", requests)
+        tried.update(zip(names, found, strict=True))
+        return found
+
+    for part in sorted((own for own in edges.edge_shares if own < 1), reverse=True):
+        cuts = [room.cut(ranking, part) for ranking in rankings]
+        train([cut for cut in cuts if cut not in tried])
+        best = winner([tried[cut] for cut in cuts])
+        at = next(k for k, cut in enumerate(cuts) if tried[cut] is best)
+        rankings = [rankings[at]]
+        highest = max(tried.values(), key=lambda trial: trial.value)
+        if len(edges.edge_shares) > 1 and worse(best, highest, room.graph):
+            break
+        taken, sparsest = Chosen(best, cuts[at]), part
+    if taken.cut != ALL_EDGES and len(edges.edge_shares) > 1 and rankings != ["random"]:
+        train([room.cut("random", sparsest)])
+    decision = among("edge cut", tried, taken.trial)
+    return Decided(taken, replace(decision, statistic=SPARSEST, threshold=-LEVEL_SIGMAS))
+
+
+def worse(challenger: Trial, reference: Trial, graph: Graph) -> bool:
+    """Whether a lighter net is worse: by its score, or beyond chance by its likelihood."""
+    if gain(challenger.validation, reference.validation) < -LEVEL_SIGMAS:
+        return True
+    val, y = graph.val_mask, graph.y[graph.val_mask]
+    after, before = (log_likelihood(own.probs[val], y) for own in (challenger, reference))
+    return likelihood_gain(after, before) < -SCORE_SIGMAS
+
+
+def student_architectures(
+    settings: Student, ranked: list[tuple[str, ...]]
+) -> list[tuple[str, ...]]:
     """The architectures that compete: the given one, or the best candidates."""
-    if settings.final_ops:
-        return [tuple(settings.final_ops.split("+"))]
-    return [architecture.ops for architecture in ranked]
+    return [tuple(settings.final_ops.split("+"))] if settings.final_ops else ranked
 
 
 def best_features(weight: Tensor, settings: Student, seed: int) -> Tensor | None:
@@ -151,11 +207,20 @@ def widest(
     return shaped(ops, low, heads, recipe)
 
 
+def width_within(graph: Graph, recipe: Recipe, share: float) -> int:
+    """Hidden units of a GCN that reads all features within `share`."""
+    return widest(graph, ("GCNConv", "GCNConv"), recipe, 1, share, None).hidden[0]
+
+
 def shaped(ops: tuple[str, ...], width: int, heads: int, recipe: Recipe) -> Architecture:
     inner = len(ops) - 1
     heads = heads if width % heads == 0 else 1
     return Architecture(
-        ops=ops, hidden=(width,) * inner, heads=(heads,) * inner, batch_norm=recipe.batch_norm
+        ops=ops,
+        hidden=(width,) * inner,
+        heads=(heads,) * inner,
+        batch_norm=recipe.batch_norm,
+        standardised=recipe.standardised,
     )
 
 
@@ -164,6 +229,6 @@ def fits(
 ) -> bool:
     """At most `most` weights; of a net that is pruned, biases and norms, which stay, are at most
     half of what is left."""
-    net = net_for(graph, architecture, feature_index=features)
+    net = Net(graph.num_features, graph.num_classes, architecture, feature_index=features)
     crowded = recipe.prune_to > 0 and 2 * besides(net.named_parameters()) > recipe.prune_to
     return not crowded and sum(p.numel() for p in net.parameters()) <= most

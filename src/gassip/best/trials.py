@@ -28,6 +28,7 @@ from gassip.train.deadline import Deadline
 from gassip.train.gradual_pruning import Pruning
 from gassip.train.leaderboard import Standing, kind_of
 from gassip.train.losses import training_loss
+from gassip.train.output_bias import fit_output_bias
 from gassip.train.plan import Row
 from gassip.train.processes import each
 from gassip.train.trainer import judged, predict, seeded, train, with_label_logits
@@ -91,7 +92,7 @@ class Task:
     def net(self) -> Net:
         """The net before training, under its seed."""
         own = self.request
-        architecture = replace(own.architecture, batch_norm=own.recipe.batch_norm)
+        architecture = shaped_by(own.architecture, own.recipe)
         net = net_for(own.graph, architecture, own.recipe.dropout, own.feature_index)
         return with_label_logits(net, own.graph, own.recipe.label_weight)
 
@@ -101,9 +102,16 @@ class Task:
         with seeded(self.seed, own.graph.device):
             net = self.net()
             epoch = train_by(net, own.graph, own.recipe, own.teacher, self.metric, self.deadline)
+            if own.recipe.fit_bias:
+                fit_output_bias(net, own.graph)
         if self.deadline is not None and not own.may_end:
             self.deadline.check()
         return net.state_dict(), time.perf_counter() - began, epoch
+
+
+def shaped_by(architecture: Architecture, recipe: Recipe) -> Architecture:
+    """With the norms that the recipe has."""
+    return replace(architecture, batch_norm=recipe.batch_norm, standardised=recipe.standardised)
 
 
 class Trials:

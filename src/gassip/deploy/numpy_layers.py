@@ -76,6 +76,14 @@ class Layer:
         return np.concatenate(self.weights, axis=1)
 
 
+def standardised(layer: Layer, x: Table) -> Table:
+    """x as the first layer reads it: x · scale + shift, if it has these."""
+    if layer.scale is None or layer.shift is None:
+        return x
+    dense = x.toarray() if isinstance(x, sp.csr_array) else x
+    return dense * layer.scale + layer.shift
+
+
 def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """The same net without norms and with widths that are multiples of LANES; the scores are its
     first C columns.
@@ -83,8 +91,8 @@ def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     A layer with a norm behind it puts out a column of ones by its bias; the other new columns are
     zeros. Attention has at least one new column per head, the last, in which `attend` sums up.
     """
-    out: list[Layer] = []
-    rows = 0
+    first = replace(layers[0], scale=None, shift=None)  # of x: `standardised`
+    layers, out, rows = (first, *layers[1:]), [], 0
     for layer, after in zip(layers, [*layers[1:], None], strict=True):
         size, ones = layer.bias.size, int(after is not None and after.shift is not None)
         more = ones + -(size + ones) % LANES
@@ -149,9 +157,7 @@ def layers_of(ops: Sequence[str], state: Tensors, classes: int) -> tuple[Layer, 
                 f"layer {at}, {op}, has attention {list(attention.shape)} for width {bias.size}"
             )
         parts = tuple(np.ascontiguousarray(part) for part in np.split(weight, matrices, axis=1))
-        scale, shift = (
-            _norm(state, at - 1) if at and f"norms.{at - 1}.weight" in state else (None, None)
-        )
+        scale, shift = _in_front(state, at, width)
         layers.append(
             Layer(op=op, weights=parts, bias=bias, attention=attention, scale=scale, shift=shift)
         )
@@ -159,6 +165,18 @@ def layers_of(ops: Sequence[str], state: Tensors, classes: int) -> tuple[Layer, 
     if width != classes:
         raise GassipError(f"the last layer has {width} outputs for {classes} classes")
     return tuple(layers)
+
+
+def _in_front(state: Tensors, at: int, width: int) -> tuple[Array | None, Array | None]:
+    """Scale and shift in front of layer `at`: of batch norm, or of x; None where there are none."""
+    if at:
+        return _norm(state, at - 1) if f"norms.{at - 1}.weight" in state else (None, None)
+    scale, shift = state.get("input_scale"), state.get("input_shift")
+    if (scale is None) != (shift is None) or not all(
+        own is None or own.shape == (width,) for own in (scale, shift)
+    ):
+        raise GassipError(f"input_scale and input_shift must have {width} numbers each")
+    return scale, shift
 
 
 def _norm(state: Tensors, at: int) -> tuple[Array, Array]:

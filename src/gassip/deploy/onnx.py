@@ -95,15 +95,20 @@ def dynamic(model: Model) -> onnx.ModelProto:
 
 
 def _start(build: Builder, model: Model) -> str:
-    """The columns of x that the first layer reads."""
+    """The columns of x that the first layer reads, standardised if they are to be."""
     if model.feature_index is None:
-        return "x"
-    return build.add("Gather", "x", build.constant(model.feature_index.astype(np.int64)), axis=1)
+        return _scaled(build, model.layers[0], "x")
+    index = build.constant(model.feature_index.astype(np.int64))
+    return _scaled(build, model.layers[0], build.add("Gather", "x", index, axis=1))
 
 
 def _between(build: Builder, layer: Layer, h: str) -> str:
     """ReLU, and the norm where there is one."""
-    h = build.add("Relu", h)
+    return _scaled(build, layer, build.add("Relu", h))
+
+
+def _scaled(build: Builder, layer: Layer, h: str) -> str:
+    """h · scale + shift of a layer that has these."""
     if layer.scale is None or layer.shift is None:
         return h
     return build.add(

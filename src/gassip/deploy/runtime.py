@@ -30,6 +30,7 @@ from gassip.deploy.numpy_layers import (
     fresh,
     layers_of,
     opinion,
+    standardised,
 )
 from gassip.errors import GassipError
 from gassip.graph.checks import (
@@ -163,6 +164,7 @@ class Model:
         return self._forward(inputs.rows(read), steps)[order]
 
     def _forward(self, h: Table, steps: Sequence[Step], scratch: Room = fresh) -> Array:
+        h = standardised(self.layers[0], h)
         for at, (layer, step) in enumerate(zip(self._filled, steps, strict=True)):
             h = np.maximum(h, 0, out=h) if at else h
             sums = Sums(lambda name, *shape, at=at: scratch(f"{at} {name}", *shape))

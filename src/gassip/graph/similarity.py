@@ -134,24 +134,6 @@ def is_bag(x: Tensor | Csr) -> bool:
     return bool((value > 0).all() and (low[row] == high[row]).all())
 
 
-def homophily(graph: Graph, fewest: int) -> float | None:
-    """h of the edges between training nodes; None if there are fewer than `fewest` of them, or all
-    ends are of one class.
-
-    By hand, as torch_geometric's `homophily` takes nothing off for chance.
-    """
-    sender, receiver = graph.edge_index
-    ends = graph.y[
-        graph.edge_index[:, graph.train_mask[sender] & graph.train_mask[receiver]]
-    ]  # [2, edges]
-    if ends.shape[1] < fewest:
-        return None
-    chance = float((torch.bincount(ends.flatten()) / ends.numel()).square().sum())
-    if chance >= 1:
-        return None
-    return (float((ends[0] == ends[1]).float().mean()) - chance) / (1 - chance)
-
-
 def _present(x: Tensor | Csr) -> Tensor:
     assert isinstance(x, Tensor)
     return (x != 0).float()

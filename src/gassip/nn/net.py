@@ -1,6 +1,7 @@
 """The search space: one operation per layer; `Net` is one architecture as a plain module.
 
     h_0 = X,   h_l = o_l(dropout(norm(ReLU(h_{l-1})))),   no ReLU or norm before the first layer
+    h_0 = (X − mean) / std by column, where the columns of X are standardised; constant columns: 0
 
 A layer keeps the weights of its operations side by side in one matrix, so one product X·W serves
 them all; a net is the same layer with one operation.
@@ -25,6 +26,7 @@ from gassip.nn.kernels import product, transform
 from gassip.nn.propagate import MaskedGraph, propagate
 from gassip.operations import OPERATIONS
 
+TINY = 1e-6  # deviation of a column that is rounding, in units of its mean
 LASTING, TRAINING = (
     8,
     2,
@@ -41,6 +43,7 @@ class Architecture:
         int, ...
     ] = ()  # of GATConv in each hidden layer, 1 where not given; the output layer has one
     batch_norm: bool = False
+    standardised: bool = False  # the columns of x, by mean and deviation of the training graph
 
     def __post_init__(self) -> None:
         inner = len(self.ops) - 1
@@ -215,7 +218,10 @@ class Net(Model):
     """
 
     feature_index: Tensor | None  # [kept] int64
+    input_scale: Tensor | None  # [kept]: x · scale + shift is what the first layer reads
+    input_shift: Tensor | None
     _picked: tuple[Tensor | Csr, int, Tensor | Csr] | None = None
+    _read: tuple[Tensor | Csr, int, Tensor | Csr] | None = None
 
     def __init__(
         self,
@@ -238,6 +244,9 @@ class Net(Model):
                 architecture.ops, widths, (*architecture.heads, 1), strict=True
             )
         )
+        for name, start in (("input_scale", torch.ones), ("input_shift", torch.zeros)):
+            value = start(widths[0][0]) if architecture.standardised else None
+            self.register_buffer(name, value)
         self.norms = nn.ModuleList(
             nn.BatchNorm1d(width[0]) for width in widths[1:] if architecture.batch_norm
         )
@@ -275,7 +284,7 @@ class Net(Model):
                 layer.weight.mul_(keep)
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        h: Tensor | Csr = self.picked(x)
+        h: Tensor | Csr = self.inputs(x)
         for l, layer in enumerate(self.layers):
             if l > 0:
                 h = F.relu(h)  # type: ignore[arg-type]
@@ -328,26 +337,57 @@ class Net(Model):
         weight, keep = self.layers[l].weight, self.weight_keep(l)
         return weight if keep is None else weight * keep
 
+    def inputs(self, x: Tensor | Csr) -> Tensor | Csr:
+        """What the first layer reads of x; made anew only for another x, or one that was written
+        to."""
+        if self.feature_index is None and self.input_scale is None:
+            return x
+        if isinstance(x, Tensor) and (x.requires_grad or torch.is_inference_mode_enabled()):
+            return self._scaled(self._columns(x))  # such a tensor is of use only once
+        last, version = self._read, 0 if isinstance(x, Csr) else x._version
+        if last is None or last[0] is not x or last[1] != version:
+            last = (x, version, self._scaled(self.picked(x)))
+            if not torch.is_inference_mode_enabled():
+                self._read = last
+        return last[2]
+
     def picked(self, x: Tensor | Csr) -> Tensor | Csr:
         """The columns of x that the first layer reads; picked anew only for another x, or one that
         was written to."""
         if self.feature_index is None:
             return x
         if isinstance(x, Tensor) and (x.requires_grad or torch.is_inference_mode_enabled()):
-            return x.index_select(
-                1, self.feature_index
-            )  # a graph or an inference tensor is of use only once
+            return self._columns(x)  # a graph or an inference tensor is of use only once
         last, version = self._picked, 0 if isinstance(x, Csr) else x._version
         if last is None or last[0] is not x or last[1] != version:
-            columns = (
-                x.columns(self.feature_index)
-                if isinstance(x, Csr)
-                else x.index_select(1, self.feature_index)
-            )
-            last = (x, version, columns)
+            last = (x, version, self._columns(x))
             if not torch.is_inference_mode_enabled():
                 self._picked = last
         return last[2]
+
+    def _columns(self, x: Tensor | Csr) -> Tensor | Csr:
+        index = self.feature_index
+        if index is None:
+            return x
+        return x.columns(index) if isinstance(x, Csr) else x.index_select(1, index)
+
+    def _scaled(self, x: Tensor | Csr) -> Tensor | Csr:
+        """Columns that were picked, standardised if they are to be."""
+        if self.input_scale is None or self.input_shift is None:
+            return x
+        return dense_of(x) * self.input_scale + self.input_shift
+
+    @torch.no_grad()
+    def standardise(self, x: Tensor | Csr) -> None:
+        """Scale and shift of the columns of x that are read: mean 0, deviation 1; 0 if constant."""
+        if self.input_scale is None or self.input_shift is None:
+            return
+        dense = dense_of(x).double()
+        columns = dense if self.feature_index is None else dense[:, self.feature_index]
+        std, mean = columns.std(0, correction=0), columns.mean(0)
+        scale = torch.where(std > TINY * mean.abs(), 1 / std.clamp_min(1e-30), 0.0)
+        self.input_scale.copy_(scale)
+        self.input_shift.copy_(-mean * scale)
 
     def num_weights(self) -> tuple[int, int]:
         """Weights kept by the mask and weights in all; biases, attention and norms count as
@@ -365,6 +405,14 @@ def net_for(
     feature_index: Tensor | None = None,
 ) -> Net:
     """A fresh net of the right sizes on the graph's device."""
-    return Net(graph.num_features, graph.num_classes, architecture, dropout, feature_index).to(
-        graph.device
-    )
+    net = Net(graph.num_features, graph.num_classes, architecture, dropout, feature_index)
+    net.to(graph.device)
+    net.standardise(graph.x)
+    return net
+
+
+def dense_of(x: Tensor | Csr) -> Tensor:
+    """x with its zeros."""
+    if isinstance(x, Tensor):
+        return x
+    return torch.from_numpy(x.to_scipy().toarray()).float().to(x.col.device)

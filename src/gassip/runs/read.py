@@ -354,6 +354,7 @@ def _empty_net(path: Path, meta: Meta, shape: Meta, feature_index: Tensor | None
             hidden=tuple(shape["hidden"]),
             heads=tuple(shape["heads"]),
             batch_norm=shape["batch_norm"],
+            standardised=shape.get("standardised") is True,
         )
     except GassipError as error:
         raise GassipError(f"{where}: hidden and heads do not fit each other ({error})") from error

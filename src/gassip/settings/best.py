@@ -19,7 +19,7 @@ from gassip.settings.fields import (
 )
 from gassip.settings.training import PruneRule
 
-RECIPES = ("strong", "medium", "norm", "given")
+RECIPES = ("strong", "medium", "norm", "mild", "given")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +37,11 @@ class RecipeTrials(Part):
 
     recipes: tuple[str, ...] = setting(
         ("strong", "medium", "norm"),
-        "recipes that compete: strong, medium, norm, or given (the retrain settings); "
+        "recipes that compete: strong, medium, norm, mild, or given (the retrain settings); "
         "the first stays unless another validates better",
     )
     trial_epochs: int = setting(100, "epochs of one trial of a recipe", POSITIVE)
+    standardise: bool = setting(True, "standardise dense features if that validates better")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -109,6 +110,10 @@ class Student(Part):
         "weights of the student, as a share of a GCN with 64 hidden units",
         POSITIVE,
     )
+    level: bool = setting(
+        True,
+        "take a larger or plainer net if the student validates worse than the best candidate",
+    )
     feature_share: float = setting(1.0, "share of the input features that the student reads", SHARE)
     feature_rule: Literal["teacher", "random"] = setting(
         "teacher", "which features: those of the largest teacher weights; random is the control"
@@ -127,10 +132,12 @@ class EdgeCut(Part):
     """Which edges the final net's graph keeps."""
 
     edge_rankings: tuple[str, ...] = setting(
-        ("support", "inverse-degree", "curriculum"), "rankings of edges that compete on validation"
+        ("support", "curriculum"), "rankings of edges that compete on validation"
     )
     edge_shares: tuple[float, ...] = setting(
-        (0.89,), "shares of edges kept that compete on validation", SHARES
+        (0.89, 0.75, 0.6, 0.4, 0.2),
+        "shares of edges kept, each tried unless the one before validated worse",
+        SHARES,
     )
 
     def __post_init__(self) -> None:

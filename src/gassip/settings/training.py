@@ -49,7 +49,12 @@ class Recipe(Part):
     weight_decay: float = setting(5e-4, "weight decay", NOT_NEGATIVE)
     dropout: float = setting(0.8, "dropout before each layer", PROBABILITY)
     batch_norm: bool = setting(False, "batch norm before each layer but the first")
+    standardised: bool = setting(False, "columns of x standardised in front of the first layer")
     keep_epoch: Keep = setting("best", "epoch that is kept")
+    class_weights: bool = setting(False, "classes weighted by their inverse frequency in the loss")
+    fit_bias: bool = setting(
+        False, "a bias for each class, fitted to macro F1 on validation nodes after the training"
+    )
     consistency: float = setting(
         0.0, "weight of the consistency loss, of nets without a teacher", NOT_NEGATIVE
     )

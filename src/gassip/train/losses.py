@@ -6,6 +6,9 @@
     alone          L = mean_s CE(y, p^s on V_L) + w_con · min(1, epoch / ramp) · L_con
     taught         L = ρ CE(y, p on V_L) + w_dis · (1 − ρ) · L_dis,   ρ = |V_L| / N
 
+    class weights  w_c = n / (C n_c) of n training nodes, n_c of class c: CE(y, p) becomes the mean
+                   of w_y CE(y, p), CE(t, p) = −Σ_c w_c t_c log p_c; 1 unless the recipe has them
+
 p^s are the class shares of S stochastic passes (S = 2 with consistency, else 1), q and the
 teacher's shares t are constants. Consistency with sharpening is that of GRAND (Feng et al., NeurIPS
 2020). A net that has a teacher hears of each node once (w_dis = 1): its label where it has one,
@@ -46,18 +49,42 @@ def consistency(shares: Sequence[Tensor], temperature: float) -> Tensor:
     return torch.stack([(probs - target).square().sum(1).mean() for probs in shares]).mean()
 
 
-def distillation(log_share: Tensor, teacher: Tensor, nodes: Tensor) -> Tensor:
-    """L_dis of one pass over the nodes marked in `nodes`."""
-    return -(teacher[nodes] * log_share[nodes]).sum(1).mean()
+def distillation(
+    log_share: Tensor, teacher: Tensor, nodes: Tensor, weight: Tensor | None = None
+) -> Tensor:
+    """L_dis of one pass over the nodes marked in `nodes`, with a weight for each class [C]."""
+    soft = teacher[nodes] if weight is None else teacher[nodes] * weight
+    return -(soft * log_share[nodes]).sum(1).mean()
+
+
+def class_weights(graph: Graph) -> Tensor:
+    """w [C]: the classes weigh as much as each other; 1 for one without training nodes."""
+    counts = torch.bincount(graph.y[graph.train_mask], minlength=graph.num_classes).float()
+    return torch.where(counts > 0, counts.sum() / (graph.num_classes * counts.clamp_min(1)), 1.0)
+
+
+def labels_loss(log_share: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
+    """CE(y, p on V_L) of log p [N, C]: the mean of w_y CE(y, p), in which Σ w_y = n."""
+    return F.nll_loss(log_share[graph.train_mask], graph.y[graph.train_mask], weight)
+
+
+def weights_of(recipe: Recipe, graph: Graph) -> Tensor | None:
+    return class_weights(graph) if recipe.class_weights else None
 
 
 def training_loss(recipe: Recipe, teacher: Tensor | None = None) -> Loss:
     """The loss that the recipe names; plain cross-entropy where it names nothing."""
     if teacher is not None and recipe.distillation > 0:
-        return taught(teacher, recipe.distillation)
+        return taught(teacher, recipe)
     if recipe.consistency > 0:
         return alone(recipe)
-    return supervised
+    return weighted if recipe.class_weights else supervised
+
+
+def weighted(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
+    """Cross-entropy on the training nodes, classes weighted."""
+    log_share = F.log_softmax(model.run(graph.x, masked), 1)
+    return labels_loss(log_share, graph, class_weights(graph))
 
 
 def alone(recipe: Recipe) -> Loss:
@@ -65,10 +92,8 @@ def alone(recipe: Recipe) -> Loss:
 
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
         logs = [F.log_softmax(model.run(graph.x, masked), 1) for _ in range(2)]
-        train = graph.train_mask
-        labels = torch.stack(
-            [F.nll_loss(log_probs[train], graph.y[train]) for log_probs in logs]
-        ).mean()
+        weight = weights_of(recipe, graph)
+        labels = torch.stack([labels_loss(log_probs, graph, weight) for log_probs in logs]).mean()
         agreement = consistency(
             [log_probs.exp() for log_probs in logs], recipe.consistency_temperature
         )
@@ -77,17 +102,16 @@ def alone(recipe: Recipe) -> Loss:
     return loss
 
 
-def taught(teacher: Tensor, weight: float) -> Loss:
+def taught(teacher: Tensor, recipe: Recipe) -> Loss:
     """Labels, and what the teacher says of the other nodes."""
 
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
         log_share, train = F.log_softmax(model.run(graph.x, masked), 1), graph.train_mask
-        share = float(train.float().mean())
-        labels = share * F.nll_loss(log_share[train], graph.y[train])
-        return (
-            labels
-            if share == 1
-            else labels + weight * (1 - share) * distillation(log_share, teacher, ~train)
-        )
+        share, weight = float(train.float().mean()), weights_of(recipe, graph)
+        labels = share * labels_loss(log_share, graph, weight)
+        if share == 1:
+            return labels
+        soft = distillation(log_share, teacher, ~train, weight)
+        return labels + recipe.distillation * (1 - share) * soft
 
     return loss

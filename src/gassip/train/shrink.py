@@ -185,6 +185,9 @@ def take(
     layer l, bool."""
     taken: State = {}
     for name, value in tensors.items():
+        if name.startswith("input_"):
+            taken[name] = value[rows[0]]
+            continue
         l = int("".join(c for c in name if c.isdigit()))
         columns = rows[l + 1] if l + 1 < len(rows) else None  # the classes all stay
         if name.endswith("num_batches_tracked"):

@@ -27,6 +27,7 @@ from gassip.train.label_propagation import (
     out_of_fold_label_logits,
 )
 from gassip.train.losses import Loss, supervised, training_loss
+from gassip.train.output_bias import fit_output_bias
 from gassip.train.plan import Plan, Solution
 
 State = dict[str, Tensor]  # of a model
@@ -154,6 +155,7 @@ def solve(
     edges_total: int | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     deadline: Deadline | None = None,
+    fit: bool = False,
 ) -> Solution:
     """Build a model, train it on `graph` as it is, and count what it is made of; all randomness
     follows from `seed`."""
@@ -173,6 +175,8 @@ def solve(
             on_epoch=on_epoch,
             deadline=deadline,
         )
+        if fit and isinstance(model, Net):
+            fit_output_bias(model, graph)
     return conclude(model, graph, began=began, best_epoch=best_epoch, edges_total=edges_total)
 
 
@@ -232,6 +236,7 @@ def retrain(
         edges_total=plan.edge_keep.numel(),
         on_epoch=on_epoch,
         deadline=deadline,
+        fit=recipe.fit_bias,
     )
 
 

@@ -72,7 +72,13 @@ def save(
         3, nodes=30, edges=60, features=9, weighted=True, undirected=undirected, sparse=sparse
     )
     inner = len(ops) - 1
-    shape = Architecture(ops=ops, hidden=(8,) * inner, heads=(2,) * inner, batch_norm=inner > 0)
+    shape = Architecture(
+        ops=ops,
+        hidden=(8,) * inner,
+        heads=(2,) * inner,
+        batch_norm=inner > 0,
+        standardised=inner > 0,
+    )
     net = random_net(graph, shape, columns=5)
     net.label_weight = label_weight
     save_run(folder, graph, net, soft=True, source={"kind": "memory", "undirected": undirected})

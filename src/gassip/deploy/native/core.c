@@ -194,14 +194,25 @@ static void dense_row(const layer *l, const float *h, float *out) {
         if (h[c] != 0.0f) add_row(l, c, h[c], out);
 }
 
+/* A row of x as it is, or x times + shift where the first layer has these. */
+static void dense_x(const layer *l, const float *x, float *out) {
+    int32_t c;
+    if (!l->times) dense_row(l, x, out);
+    else
+        for (c = 0; c < l->in; c++) add_row(l, c, x[c] * l->times[c] + l->shift[c], out);
+}
+
 static void row_of_x(const layer *l, const gassip_graph *g, const newcomer *new_one, int32_t node,
                      float *out) {
     int32_t e;
-    if (node == g->nodes) dense_row(l, new_one->x, out);
-    else if (g->x) dense_row(l, g->x + (size_t)node * (size_t)l->in, out);
-    else
+    if (node == g->nodes) dense_x(l, new_one->x, out);
+    else if (g->x) dense_x(l, g->x + (size_t)node * (size_t)l->in, out);
+    else {
+        if (l->times) dense_row(l, l->shift, out);
         for (e = g->x_indptr[node]; e < g->x_indptr[node + 1]; e++)
-            add_row(l, g->x_index[e], g->x_value[e], out);
+            add_row(l, g->x_index[e],
+                    g->x_value[e] * (l->times ? l->times[g->x_index[e]] : 1.0f), out);
+    }
 }
 
 static void activate(const layer *l, float *h) {

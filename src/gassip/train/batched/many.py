@@ -106,7 +106,7 @@ def retrain_many(
     pruning, by single runs."""
     recipe = plan.recipe
     plain = training_loss(recipe, plan.teacher) is supervised and recipe.keep_epoch == "best"
-    if not plain or recipe.prune_to > 0 or recipe.label_weight > 0:
+    if not plain or recipe.prune_to > 0 or recipe.label_weight > 0 or recipe.fit_bias:
         return [retrain(graph, plan, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
     kept = plan.on(graph)
     return solve_many(
@@ -124,7 +124,7 @@ def retrain_many(
 
 def batchable(model: Model, graph: Graph) -> bool:
     """Whether copies of this model can be trained together."""
-    if type(model) is not Net or graph.device.type != "cpu":
+    if type(model) is not Net or graph.device.type != "cpu" or model.architecture.standardised:
         return False
     return not any(OPERATIONS[layer.ops[0]].iterates for layer in model.layers)
 

@@ -1,0 +1,72 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+
+from gassip.best.candidates import Candidates
+from gassip.best.edge_ranking import Known
+from gassip.best.ensemble import Teacher
+from gassip.best.level import keep_level
+from gassip.best.student import ALL_EDGES, Chosen, Classroom
+from gassip.best.trials import Request, Trial
+from gassip.nn.net import Architecture
+from gassip.settings.training import Recipe
+from tests.best.stages import judged, trials_on
+
+
+def room_of() -> Classroom:
+    trials = trials_on()
+    graph = trials.graph
+    probs = torch.full((graph.num_nodes, graph.num_classes), 1 / graph.num_classes)
+    teacher = Teacher(probs=probs, trials=[], feature_weight=torch.ones(graph.num_features))
+    return Classroom(
+        trials=trials,
+        graph=graph,
+        teacher=teacher,
+        recipe=Recipe(distillation=1.0),
+        heads=1,
+        known=Known(graph, probs, torch.ones(graph.num_edges), 0),
+        features=torch.arange(3),
+        cuts={},
+        graphs={},
+    )
+
+
+def right(count: int) -> Trial:
+    trial = judged([1] * count + [0] * (20 - count))
+    shape = Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,))
+    return replace(trial, architecture=shape, recipe=Recipe(epochs=9, distillation=1.0))
+
+
+@pytest.mark.parametrize(
+    ("student", "others", "taken"),
+    [
+        (18, [], "as it is"),
+        (20, [], "as it is"),
+        (15, [20], "all features"),
+        (15, [12, 20], "labels alone"),
+        (15, [12, 13, 19], "labels alone, larger"),
+        (15, [12, 13, 14], "as it is"),  # none is better
+    ],
+)
+def test_the_first_net_that_is_level_with_the_best_candidate_is_taken(
+    student: int, others: list[int], taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, left = room_of(), [right(count) for count in others]
+    asked: list[Request] = []
+    candidates = Candidates([right(20 if student < 18 else 18)], [], ["strong"])
+    start = Chosen(right(student), "support 0.5")
+
+    def train(stage: str, requests: Sequence[Request]) -> list[Trial]:
+        asked.extend(requests)
+        return [left.pop(0)]
+
+    monkeypatch.setattr(room.trials, "train_all", train)
+    found = keep_level(room, start, candidates, 0.35)
+    assert found.decision.taken == taken and not left
+    assert found.value.cut == ("support 0.5" if taken == "as it is" else ALL_EDGES)
+    assert all(request.feature_index is None for request in asked)
+    assert [request.recipe.distillation for request in asked] == [1.0, 0.0, 0.0][: len(asked)]
+    widths = [request.architecture.hidden for request in asked]
+    assert all(width < (64,) for width in widths[:2]) and widths[2:] in ([], [(64,)])
