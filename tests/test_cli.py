@@ -20,8 +20,8 @@ from gassip.budget.fit import gcn64
 from gassip.cli import main
 from gassip.commands import common, evaluate
 from gassip.commands.flags import SETTING
-from gassip.commands.search import gcn64_params
 from gassip.graph.graph import Graph
+from gassip.operations import gcn_weights
 from gassip.runs import checkpoint
 from gassip.runs import write as artefact
 from gassip.settings import Settings
@@ -719,5 +719,5 @@ def test_datasets_lists_names_and_where_they_are(capsys: pytest.CaptureFixture[s
 
 def test_shares_refer_to_the_gcn_of_the_budget(make_graph: Callable[..., Graph]) -> None:
     graph = make_graph(0)
-    meta = {"features": graph.num_features, "class_names": list(graph.class_names)}
-    assert gcn64_params(meta) == sum(p.numel() for p in gcn64(graph).parameters())
+    weights = gcn_weights(graph.num_features, graph.num_classes)
+    assert weights == sum(p.numel() for p in gcn64(graph).parameters())

@@ -29,6 +29,7 @@ from gassip.commands.common import (
     seconds_row,
     set_threads,
     share,
+    warn,
     whole,
 )
 from gassip.commands.display import watching
@@ -41,8 +42,9 @@ from gassip.commands.flags import (
     setting_flags,
     show_help,
 )
+from gassip.commands.measured import measure, of_reference, useless
+from gassip.commands.measured import rows as measured_rows
 from gassip.errors import GassipError
-from gassip.operations import gcn_weights
 from gassip.train.deadline import seconds_of
 from gassip.train.loggers import FOLDER, LOGGERS, check_installed
 
@@ -99,6 +101,14 @@ def out_flags(parser: Any, screen: Screen) -> None:
         default=[],
         metavar="NAME",
         help=screen.rare(f"write every step to a dashboard: {', '.join(LOGGERS)}"),
+    )
+    parser.add_argument(
+        "--inductive",
+        action=argparse.BooleanOptionalAction,
+        help=screen.rare(
+            "train once more without half of the validation nodes and their edges, for a score on "
+            "new nodes (default: if that takes less than a minute, and without --time-limit)"
+        ),
     )
     parser.add_argument(
         "--no-report", action="store_true", help=screen.rare("do not write report.html")
@@ -187,6 +197,8 @@ def _run_alone(
     if not cut:
         checkpoint.discard(partial)
     show(args, meta, decisions, out)
+    if args.json and (line := useless(meta)):
+        warn(line)
     if cut and not args.quiet:
         print(f"cut short at {args.time_limit}; go on with: {_again(args)}", file=sys.stderr)
     return 0
@@ -274,6 +286,15 @@ def _search(
             again=watch.retrained,
         )
         found = search.run(kept, jobs_of(args), limit)
+        measured = measure(
+            graph,
+            found.plan,
+            found.solution,
+            budget,
+            seed=args.seed,
+            metric=args.metric,
+            inductive=_inductive(args, found.solution.seconds),
+        )
         meta = artefact.save(
             out,
             graph,
@@ -286,11 +307,21 @@ def _search(
             budget=budget.given,
             retrain_history=found.rows,
             overwrite=args.overwrite or args.resume,
+            measured=measured,
         )
         if not args.no_report and (limit is None or limit.end.left > 0):
             write_page(out, found.plan.on(graph, all_edges=True))
         watch.done()
     return meta, found.plan.decisions, found.cut
+
+
+def _inductive(args: argparse.Namespace, seconds: float) -> bool:
+    """Unasked unless a retraining takes long or time is limited."""
+    from gassip.train.inductive import MOST_SECONDS
+
+    if args.inductive is not None:
+        return bool(args.inductive)
+    return args.time_limit is None and seconds < MOST_SECONDS
 
 
 def write_page(out: Path, graph: "Graph") -> None:
@@ -312,23 +343,18 @@ def _interrupted(args: argparse.Namespace, partial: Path) -> int:
     return fail(f"interrupted; go on with: {_again(args)}", 130)
 
 
-def gcn64_params(meta: "Meta") -> int:
-    """Weights of a GCN with 64 hidden units on the same graph."""
-    return gcn_weights(meta["features"], len(meta["class_names"]))
-
-
 def summary(meta: "Meta") -> None:
     """The summary table."""
     size = meta["size"]
-    of_gcn = f"{size['params'] / gcn64_params(meta):.0%} of a GCN-64's"
     rows = [
         ("architecture", " ‖ ".join(meta["architecture"])),
         *score_rows(meta["scores"]),
         ("weights kept", share(meta["weights_kept"], meta["weights_total"])),
         ("edges kept", share(meta["edges_kept"], meta["edges_total"])),
-        ("stored", f"{size['params']:,} weights ({of_gcn})"),
+        ("stored", f"{size['params']:,} weights ({of_reference(meta)})"),
         ("", f"{size['bytes']:,} bytes   {size['macs']:,} multiply-adds"),
         *decided_rows(meta),
+        *measured_rows(meta),
         seconds_row(meta["seconds"]),
         *(("note", note) for note in meta["notes"]),
     ]

@@ -51,6 +51,10 @@ meta.json, schema 2 (strict JSON; null where a number is not defined):
     accuracy          {train, val, test}; a split without nodes is null
     scores            {metric: {split: value}}, all that are defined
     budget            the bounds that were given, {max_params: "25%", ...}; empty without any
+    constant          validation score of the largest class named for every node; null: undefined
+    inductive         score, seen, nodes, seconds (gassip.train.inductive); null or absent: not
+                      measured
+    latency_ms        of one inference, if a budget bounds it
     seconds           {search, retrain}
     best_epoch        of retraining, from 1
     versions          gassip, torch, torch_geometric, numpy, python
@@ -111,6 +115,7 @@ def save(
     budget: Mapping[str, float | str] | None = None,
     retrain_history: History = (),
     overwrite: bool = False,
+    measured: Mapping[str, object] | None = None,
 ) -> Meta:
     """Write a run's folder, all of it or nothing, and return its meta.json."""
     folder = Path(folder)
@@ -139,7 +144,7 @@ def save(
     if graph.preparation is not None:
         contents[PREPARATION] = graph.preparation.to_json().encode()
     meta = _meta(graph, plan, solution) | {"seed": seed, "metric": metric, "preset": preset}
-    meta["budget"] = dict(budget or {})
+    meta |= {**(measured or {}), "budget": dict(budget or {})}
     meta["inputs_bytes"] = len(contents["inputs.safetensors"])
     meta["source"] = {"kind": "memory"} | dict(source or {})
     meta["source"] |= {

@@ -1,0 +1,100 @@
+"""What a search measures of its net besides the scores, and how the summary tells it.
+
+inductive    the score on validation nodes held out with their edges (gassip.train.inductive)
+constant     the score of naming the largest class for every validation node
+latency_ms   one inference on the run's graph, if a budget bounds it
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gassip.best.rules import FEW_WEIGHTS
+from gassip.operations import gcn_weights
+
+if TYPE_CHECKING:
+    from gassip.budget.budget import Budget
+    from gassip.graph.graph import Graph
+    from gassip.metrics import Metric
+    from gassip.train.plan import Plan, Solution
+
+Row = tuple[str, str]
+
+
+def measure(
+    graph: "Graph",
+    plan: "Plan",
+    solution: "Solution",
+    budget: "Budget",
+    *,
+    seed: int,
+    metric: "Metric",
+    inductive: bool,
+) -> dict[str, object]:
+    """For meta.json."""
+    from gassip.budget.fit import latency_ms
+    from gassip.nn.net import Net
+    from gassip.train.inductive import inductive_score
+
+    out: dict[str, object] = {"constant": constant_score(graph, metric)}
+    if inductive:
+        made = inductive_score(graph, plan, solution, seed=seed, metric=metric)
+        out["inductive"] = None if made is None else made.to_json()
+    if budget.max_latency_ms is not None and isinstance(solution.model, Net):
+        out["latency_ms"] = latency_ms(solution.model, solution.graph)
+    return out
+
+
+def constant_score(graph: "Graph", metric: "Metric") -> float | None:
+    """The validation score of the class that most training nodes have, named for every node."""
+    import torch
+
+    from gassip.metrics import score
+
+    y, known = graph.y[graph.val_mask], graph.y[graph.train_mask]
+    if not y.numel() or not known.numel():
+        return None
+    logits = torch.zeros(y.numel(), graph.num_classes, device=y.device)
+    logits[:, int(known.bincount(minlength=graph.num_classes).argmax())] = 1.0
+    return score(metric, logits, y)
+
+
+def useless(meta: Mapping[str, Any]) -> str | None:
+    """A line if the net is no better than the largest class alone."""
+    constant = meta.get("constant")
+    value = meta["scores"].get(meta["metric"], {}).get("val")
+    if constant is None or value is None or value > constant:
+        return None
+    names = ", ".join(f"--{name.replace('_', '-')} {own}" for name, own in meta["budget"].items())
+    remedy = f"; allow more than {names}" if names else ""
+    return (
+        f"the net is of no use: {meta['metric']} {value:.4f} on validation nodes, and the largest "
+        f"class alone has {constant:.4f}{remedy}"
+    )
+
+
+def rows(meta: Mapping[str, Any]) -> list[Row]:
+    """For the summary."""
+    out = list[Row]()
+    if made := meta.get("inductive"):
+        what = f"val {made['score']:.4f} on {made['nodes']:,} nodes that training did not see"
+        out.append(("new nodes", f"{what} (seen: {made['seen']:.4f})"))
+    if (taken := meta.get("latency_ms")) is not None:
+        out.append(
+            (
+                "latency",
+                f"{taken:.3g} ms, measured here; {meta['budget']['max_latency_ms']} allowed",
+            )
+        )
+    if line := useless(meta):
+        out.append(("warning", line))
+    return out
+
+
+def of_reference(meta: Mapping[str, Any]) -> str:
+    """The weights stored against a GCN-64's; with few features that has fewer than any student."""
+    stored, gcn = meta["size"]["params"], gcn_weights(meta["features"], len(meta["class_names"]))
+    if stored <= gcn:
+        return f"{stored / gcn:.0%} of a GCN-64's"
+    if stored > FEW_WEIGHTS:
+        return f"{stored / gcn:.1f} times a GCN-64's"
+    return f"few features: a GCN-64 has {gcn:,}, a student up to {FEW_WEIGHTS:,.0f}; --max-params"
