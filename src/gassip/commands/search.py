@@ -44,6 +44,7 @@ from gassip.commands.flags import (
 )
 from gassip.commands.measured import measure, of_reference, useless
 from gassip.commands.measured import rows as measured_rows
+from gassip.commands.search_rows import large_flags, on_rows, search_on_rows
 from gassip.errors import GassipError
 from gassip.train.deadline import seconds_of
 from gassip.train.loggers import FOLDER, LOGGERS, check_installed
@@ -73,6 +74,7 @@ def add_flags(parser: Parser, screen: Screen) -> None:
     out_flags(output, screen)
     machine_flags(output, screen.rare(THREADS))
     jobs_flag(output)
+    large_flags(output)
     help_flags(output)
     budget_flags(parser)
     setting_flags(parser, screen)
@@ -227,7 +229,7 @@ def show(
     summary(meta)
     if args.explain:
         print_decisions(decisions)
-    next_steps(out, report=(out / "report.html").exists())
+    next_steps(out, report=(out / "report.html").exists(), retrains="rows" not in meta)
     if "tensorboard" in args.log:
         print(f"log:  tensorboard --logdir {shlex.quote(str(out.parent / FOLDER))}")
 
@@ -259,6 +261,8 @@ def _search(
     from gassip.train.events import Watch
     from gassip.train.loggers import logging
 
+    if on_rows(args):
+        return search_on_rows(args, given, budget, out)
     set_threads(args.threads)
     graph, source = load_graph(args)
     settings = preset(args.preset, graph, given)
@@ -324,12 +328,12 @@ def _inductive(args: argparse.Namespace, seconds: float) -> bool:
     return args.time_limit is None and seconds < MOST_SECONDS
 
 
-def write_page(out: Path, graph: "Graph") -> None:
+def write_page(out: Path, graph: "Graph | None") -> None:
     """report.html; the run is complete without it."""
     from gassip.report.report import write_report
 
     try:
-        write_report(out, graph.edge_index.cpu().numpy())
+        write_report(out, None if graph is None else graph.edge_index.cpu().numpy())
     except (GassipError, OSError) as error:
         fail(f"report.html was not written ({error}); the run is; try: gassip report {out}")
 
@@ -384,11 +388,13 @@ def for_which_graphs(meta: "Meta") -> str:
     return "on this graph alone; the net was trained without it, for any graph"
 
 
-def next_steps(out: Path, *, report: bool = False) -> None:
+def next_steps(out: Path, *, report: bool = False, retrains: bool = True) -> None:
     """What was written, and what to try next."""
     folder = shlex.quote(str(out))
     print(f"written to {out}")
     if report:
         print(f"look: {out / 'report.html'}")
-    print(f"next: gassip evaluate {folder} --seeds 10")
-    print(f"      gassip predict {folder} --out labels.csv")
+    steps = [f"gassip evaluate {folder} --seeds 10"] if retrains else []
+    steps.append(f"gassip predict {folder} --out labels.csv")
+    for at, step in enumerate(steps):
+        print(f"{'next:' if at == 0 else '     '} {step}")

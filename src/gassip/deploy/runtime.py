@@ -331,7 +331,8 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
     folder = Path(folder)
     meta = read_meta(folder)
     model = read_tensors(folder, "model.safetensors", meta)
-    graph = read_tensors(folder, "graph.safetensors", meta)
+    apart = isinstance(meta.get("rows"), dict)  # the graph of a search on rows is in its folder
+    graph = {} if apart else read_tensors(folder, "graph.safetensors", meta)
     inputs = (
         read_tensors(folder, "inputs.safetensors", meta)
         if "inputs.safetensors" in meta["files"]
@@ -343,9 +344,9 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         )
         index = _feature_index(model.get("feature_index"), meta["features"])
         x = _stored_x(inputs, meta["nodes"], layers[0].weights[0].shape[0])
-        edges = _stored_edges(graph, meta["nodes"])
+        edges = sp.csr_array((0, 0)) if apart else _stored_edges(graph, meta["nodes"])
         weight = label_weight(meta)
-        labels = _stored_labels(inputs, graph, meta) if weight else None
+        labels = _stored_labels(inputs, graph, meta) if weight and not apart else None
         ids = read_ids(inputs, meta["nodes"])
         preparation = read_preparation(folder, meta)
     except KeyError as error:

@@ -1,13 +1,16 @@
-"""Edges read both ways, and edges that a ranking cuts, without an edge list in memory.
+"""Edges of a graph folder as given or read both ways.
 
     both ways     N_i ∪ {j : i ∈ N_j}, sorted; the reverse of an edge is as heavy as the edge
 
 Shapes: N nodes, E edges.
 """
 
+from pathlib import Path
+
 import numpy as np
 from scipy import sparse as sp
 
+from gassip.graph.store import GraphFolder
 from gassip.large.kernels import Edges
 
 
@@ -46,3 +49,19 @@ def both_ways(edges: Edges) -> Edges:
     joined.sort_indices()
     weight = None if edges.weight is None else joined.data
     return Edges(joined.indptr.astype(np.int64), joined.indices, weight)
+
+
+def stored_edges(folder: GraphFolder, key: str, path: Path) -> Edges:
+    """The edges as `given`, or read `both` ways: these are kept beside the hops in `path`."""
+    if key == "given":
+        return Edges.of(folder)
+    names = ("indptr", "indices", "weight") if folder.has("weight") else ("indptr", "indices")
+    if not all((path / f"both-{name}.npy").exists() for name in names):
+        path.mkdir(parents=True, exist_ok=True)
+        made = both_ways(Edges.of(folder))
+        for name in names:
+            beside = path / f"both-{name}.partial.npy"
+            np.save(beside, getattr(made, name))
+            beside.replace(path / f"both-{name}.npy")
+    arrays = [np.load(path / f"both-{name}.npy", mmap_mode="r") for name in names]
+    return Edges(np.array(arrays[0]), *arrays[1:])

@@ -104,6 +104,15 @@ class Hops:
                 out[low:high, at * width : (at + 1) * width] = here[nodes[low:high] - start]
         return out
 
+    def exact_rows(self, nodes: np.ndarray, ks: Sequence[int]) -> np.ndarray | None:
+        """As `rows`, not rounded, of the nodes that propagation was told; None: others were."""
+        if not all(self.file(first, k, "-exact").exists() for first in self.starts for k in ks[1:]):
+            return None
+        parts = [self.rows(nodes, (0,))]
+        for k in ks[1:]:
+            parts += [np.load(self.file(first, k, "-exact")) for first in self.starts]
+        return np.concatenate(parts, axis=1) if len(parts[-1]) == len(nodes) else None
+
     def _widened(self, first: int, k: int, values: np.ndarray) -> np.ndarray:
         if self.precision != "int8":
             return np.asarray(values, dtype=np.float32)
@@ -188,23 +197,28 @@ def propagate(
     edges: Edges,
     *,
     threads: int = 1,
+    exact: np.ndarray | None = None,
     said: Callable[[str], None] = lambda text: None,
 ) -> None:
-    """All blocks that are not there yet."""
+    """All blocks that are not there yet; of the nodes `exact` unrounded values are kept besides."""
     check_room(hops, needed(hops))
     for first in hops.starts:
         if not _whole(hops, first):
             began = time.perf_counter()
-            propagate_block(hops, edges, first, threads)
+            propagate_block(hops, edges, first, threads, exact)
             rate = hops.steps * hops.graph.edges / (time.perf_counter() - began) / 1e6
             said(f"hops 1..{hops.steps} from column {first}: {rate:.1f} M edges/s")
 
 
-def propagate_block(hops: Hops, edges: Edges, first: int, threads: int = 1) -> None:
+def propagate_block(
+    hops: Hops, edges: Edges, first: int, threads: int = 1, exact: np.ndarray | None = None
+) -> None:
     """Hops 1..K of one block of columns."""
     h = _features(hops, first)
     for k in range(1, hops.steps + 1):
         h = received(edges, h, "mean", threads)
+        if exact is not None:
+            replace_array(hops.file(first, k, "-exact"), h[exact])
         _write(hops, first, k, h)
 
 

@@ -1,6 +1,7 @@
 """Graphs in memory, drawn or read, written as graph folders."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from gassip.graph.datasets import build, read_parts
 from gassip.graph.store import beside, index_type, write_ids, write_meta
 from gassip.large.block_model import BlockModel, Drawn
 from gassip.large.csr import counted, locality_order, permuted_rows, write_csr
+
+if TYPE_CHECKING:
+    from gassip.graph.graph import Graph
 
 SPLITS = ("train", "val", "test")  # 1, 2, 3 in split.npy
 
@@ -26,6 +30,11 @@ def write_parts(
 ) -> None:
     """A graph in memory as a folder; checked and cleaned like every other graph."""
     graph = build(parts, name=name, seed=seed, undirected=False, normalize=False)
+    write_graph(graph, out, name=name, overwrite=overwrite)
+
+
+def write_graph(graph: "Graph", out: Path, *, name: str, overwrite: bool = False) -> None:
+    """A checked graph as a folder."""
     x = graph.x.to_scipy().toarray() if isinstance(graph.x, Csr) else graph.x.numpy()
     sender, receiver = graph.edge_index.numpy()
     by_receiver = np.lexsort((sender, receiver))

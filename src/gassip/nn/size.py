@@ -71,8 +71,12 @@ def packed(net: Model) -> bytes:
 
 def count_macs(net: Net, graph: Graph) -> int:
     """Multiply-adds of one full-graph inference, as the module's formula counts them."""
-    nodes, edges = graph.num_nodes, graph.num_edges
-    total = _read(net, graph) * net.layers[0].weight.shape[1]
+    return macs_of(net, nodes=graph.num_nodes, edges=graph.num_edges, read=_read(net, graph))
+
+
+def macs_of(net: Net, *, nodes: int, edges: int, read: int) -> int:
+    """The same from the counts alone; `read` values of X."""
+    total = read * net.layers[0].weight.shape[1]
     for layer in list(net.layers)[1:]:
         rows, columns = layer.weight.shape
         total += rows * nodes * (columns + net.architecture.batch_norm)

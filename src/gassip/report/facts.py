@@ -88,7 +88,7 @@ def read_facts(folder: str | Path, edges: Array | None = None) -> Facts:
     meta = read_meta(path)
     if isinstance(meta["schema"], str):
         raise GassipError(f"{folder} was written by `gassip export`; a report needs a run's folder")
-    graph = read_tensors(path, "graph.safetensors", meta)
+    graph = _optional(path, "graph.safetensors", meta)
     large = int(meta["nodes"]) > MOST_NODES
     inputs = {} if large else _optional(path, "inputs.safetensors", meta)
     found = _optional(path, "found.safetensors", meta)

@@ -1,0 +1,111 @@
+"""Time and memory of the large path: tables → `gassip import` → `gassip search` → `gassip predict`.
+
+    python -m benchmarks.scale --nodes 10000 100000 1000000 --work DIR [--out scale.json]
+
+The graph is a block model whose best possible accuracy is known. Drawing it and writing its tables
+is not counted. Each step is a process; its peak memory is the kernel's count (ru_maxrss).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gassip.large.block_model import BlockModel, Drawn, best_accuracy, draw
+
+ROWS = 500_000  # of a parquet file
+
+
+def write_tables(model: BlockModel, drawn: Drawn, folder: Path) -> None:
+    """nodes-*.parquet and edges.parquet, pairs once each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True)
+    for start in range(0, model.nodes, ROWS):
+        part = slice(start, min(model.nodes, start + ROWS))
+        names = np.array(["", "train", "val", "test"])
+        columns: dict[str, Any] = {
+            "id": pa.array(np.arange(part.start, part.stop)),
+            "label": pa.array([f"class {y}" for y in drawn.y[part]]),
+            "split": pa.array(names[drawn.split[part]].tolist()),
+        }
+        columns |= {f"x{k}": pa.array(drawn.x[part, k]) for k in range(model.features)}
+        pq.write_table(pa.table(columns), folder / f"nodes-{start:09}.parquet")
+    pairs = {"source": drawn.pairs[:, 0], "target": drawn.pairs[:, 1]}
+    pq.write_table(pa.table(pairs), folder / "edges.parquet")
+
+
+def measured(words: list[str]) -> dict[str, float]:
+    """Wall and CPU seconds, peak GiB of one command; its words go to stderr."""
+    print("$ gassip", *words, file=sys.stderr, flush=True)
+    began = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "gassip", *words], stdout=sys.stderr)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"gassip {words[0]} ended with status {process.returncode}")
+    return {
+        "seconds": round(time.perf_counter() - began, 1),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "peak_gib": round(usage.ru_maxrss / 2**20, 2),
+    }
+
+
+def one_size(nodes: int, work: Path, args: argparse.Namespace) -> dict[str, Any]:
+    model = BlockModel(nodes=nodes, degree=args.degree, features=args.features, seed=args.seed)
+    tables, graph, run = (work / f"{nodes}{end}" for end in (".tables", ".graph", ".run"))
+    for path in (tables, graph, run):
+        shutil.rmtree(path, ignore_errors=True)
+    drawn = draw(model)
+    write_tables(model, drawn, tables)
+    row: dict[str, Any] = {"nodes": nodes, "edges": len(drawn.pairs), "features": model.features}
+    row["best_possible"] = round(best_accuracy(model, drawn), 4)
+    del drawn
+    files = ["--nodes", f"{tables}/nodes-*.parquet", "--edges", f"{tables}/edges.parquet"]
+    memory = ["--memory", args.memory] if args.memory else []
+    row["import"] = measured(["import", *files, "--undirected", "--out", str(graph), *memory])
+    row["search"] = measured(
+        ["search", "--data", str(graph), "--large", "on", "--out", str(run), *args.search]
+    )
+    row["predict"] = measured(["predict", str(run), "--out", f"{run}/labels.csv"])
+    meta = json.loads((run / "meta.json").read_bytes())
+    row["architecture"] = " ‖ ".join(meta["architecture"])
+    row["weights"] = meta["size"]["params"]
+    row["test"] = round(meta["accuracy"]["test"], 4)
+    if not args.keep:
+        for path in (tables, graph, run):
+            shutil.rmtree(path, ignore_errors=True)
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--degree", type=float, default=20.0)
+    parser.add_argument("--features", type=int, default=64)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--memory", help="of the import, such as 2GB")
+    parser.add_argument("--out", type=Path, help="JSON lines are appended")
+    parser.add_argument("--keep", action="store_true", help="leave graphs and runs in --work")
+    parser.add_argument("--search", nargs="*", default=[], help="further words for the search")
+    args = parser.parse_args()
+    args.work.mkdir(parents=True, exist_ok=True)
+    for nodes in args.nodes:
+        text = json.dumps(one_size(nodes, args.work, args), ensure_ascii=False)
+        print(text, flush=True)
+        if args.out:
+            with args.out.open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""gassip search --large: the search on rows of a graph folder."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gassip.budget.budget import Budget, read_amount
+from gassip.commands.common import Parser, graph_name, load_graph, watching
+from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gassip.graph.store import GraphFolder
+    from gassip.large.rows.search import Options
+    from gassip.runs.write import Meta
+    from gassip.train.plan import Decision
+
+LARGE_FROM = 500_000  # nodes of a graph folder from which `auto` searches on rows
+WRITING = 0.05  # of the time limit
+SETTINGS = ("size_share", "size_steps", "label_propagation")  # of `best`, that count here too
+BUDGETS = ("max_params", "max_bytes")
+PRECISIONS = ("float32", "float16", "int8")
+
+
+def large_flags(parser: Parser | Any) -> None:
+    parser.add_argument(
+        "--large",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help=f"search on rows, out of memory (auto: a graph folder from {LARGE_FROM:,} nodes on)",
+    )
+    parser.add_argument(
+        "--hop-precision",
+        choices=PRECISIONS,
+        default=PRECISIONS[0],
+        metavar="TYPE",
+        help="of hops on disk: float32, float16, int8; the cost is printed",
+    )
+
+
+def on_rows(args: argparse.Namespace) -> bool:
+    """Whether the search is to be on rows."""
+    from gassip.graph.store import is_graph_folder, read_meta
+
+    if args.large != "auto":
+        return bool(args.large == "on")
+    path = Path(args.data) if args.data else None
+    if path is None or not is_graph_folder(path):
+        return False
+    return int(read_meta(path)["nodes"]) >= LARGE_FROM
+
+
+def search_on_rows(
+    args: argparse.Namespace, given: dict[str, Any], budget: Budget, out: Path
+) -> "tuple[Meta, Sequence[Decision], bool]":
+    """What was written, what was decided, and whether a time limit cut the search short."""
+    import torch
+
+    from gassip.large.rows.run import Job, hops_folder, run_on_rows, save
+    from gassip.train.deadline import Deadline, seconds_of
+    from gassip.train.events import Steps, Watch
+
+    torch.set_num_threads(args.threads)
+    graph = graph_folder(args, out)
+    options = options_of(args, given, budget, graph)
+    deadline = None
+    if args.time_limit:
+        seconds = seconds_of(args.time_limit)
+        deadline = Deadline.after((1 - WRITING) * seconds, since=args.since)
+    steps = Steps(search=0, stage=26 if options.teach else 20, retrain=0)
+    with watching(steps, args.quiet) as show:
+        watch = Watch(show, steps, since=args.since, deadline=deadline)
+        job = Job(
+            graph=graph,
+            hops=hops_folder(graph, out),
+            options=options,
+            precision=args.hop_precision,
+            memory=memory_for_blocks(),
+            both=args.undirected,
+            seed=args.seed,
+            metric=args.metric,
+            threads=args.threads,
+            deadline=deadline,
+            hear=watch.row,
+            said=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
+        )
+        outcome = run_on_rows(job)
+        meta = save(
+            out,
+            outcome,
+            preset=args.preset,
+            source=source_of(args, graph, outcome.edges_key == "both"),
+            budget=budget.given,
+            overwrite=args.overwrite or args.resume,
+        )
+        if not args.no_report:
+            from gassip.commands.search import write_page
+
+            write_page(out, None)
+        watch.done()
+    return meta, outcome.decisions, outcome.found.cut
+
+
+def graph_folder(args: argparse.Namespace, out: Path) -> "GraphFolder":
+    """The folder that --data names; any other graph is written as one beside the run."""
+    from gassip.graph.store import GraphFolder, is_graph_folder
+
+    if args.normalize and args.data:
+        raise GassipError("--normalize is not for a search on rows; scale x before the import")
+    if args.device != "cpu":
+        raise GassipError(f"a search on rows runs on the cpu, not on {args.device}; --large off")
+    if args.data and is_graph_folder(Path(args.data)):
+        return GraphFolder.open(args.data)
+    from gassip.large.writing import write_graph
+
+    path = out.with_name(f"{out.name}.graph")
+    graph, _ = load_graph(args)
+    write_graph(graph, path, name=graph_name(args), overwrite=True)
+    return GraphFolder.open(path)
+
+
+def source_of(args: argparse.Namespace, graph: "GraphFolder", both: bool) -> dict[str, object]:
+    return {
+        "kind": "file",
+        "path": str(graph.path.resolve()),
+        "seed": args.seed,
+        "undirected": both,
+        "normalize": False,
+        "prepared": True,
+    }
+
+
+def options_of(
+    args: argparse.Namespace, given: dict[str, Any], budget: Budget, graph: "GraphFolder"
+) -> "Options":
+    """Settings and budgets that a search on rows knows; any other is refused, not ignored."""
+    from gassip.best.rules import SIZE_SHARE
+    from gassip.large.rows.search import Options
+
+    if args.preset in ("paper", "literal"):
+        raise GassipError(
+            f"--preset {args.preset} trains on the whole graph; --large off, or --preset best"
+        )
+    if odd := sorted(set(given) - set(SETTINGS)):
+        flag = odd[0].replace("_", "-")
+        raise GassipError(f"--{flag} is not for a search on rows; --large off uses it")
+    if odd := sorted(set(budget.given) - set(BUDGETS)):
+        flag = odd[0].replace("_", "-")
+        raise GassipError(f"--{flag} is not for a search on rows; give --max-params")
+    shares = (given.get("size_share", float(SIZE_SHARE)), *given.get("size_steps", (1.0, 3.0)))
+    return Options(
+        sizes=tuple(float(share) for share in shares),
+        most_weights=most_weights(budget, graph),
+        teach=args.preset != "fast",
+        label_propagation=bool(given.get("label_propagation", True)),
+    )
+
+
+def most_weights(budget: Budget, graph: "GraphFolder") -> float:
+    """Weights within the budget; a byte more than four each for masks and headers."""
+    from gassip.operations import gcn_weights
+
+    gcn = gcn_weights(int(graph.meta["features"]), len(graph.class_names))
+    bounds = [float("inf")]
+    if (amount := read_amount("max_params", budget.max_params)) is not None:
+        bounds.append(amount[0] * gcn if amount[1] else amount[0])
+    if (amount := read_amount("max_bytes", budget.max_bytes)) is not None:
+        size = amount[0] * (4 * gcn) if amount[1] else amount[0]
+        bounds.append((size - 1500) / 5)
+    least = 40 * len(graph.class_names)
+    if min(bounds) < least:
+        raise GassipError(f"the budget leaves {max(0, min(bounds)):,.0f} weights; give {least:,}")
+    return min(bounds)
+
+
+def memory_for_blocks() -> int:
+    """A quarter of the machine's."""
+    import os
+
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4

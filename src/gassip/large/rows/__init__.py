@@ -1,0 +1,1 @@
+"""Search on rows: nets over hops that were propagated once (docs/LARGE.md)."""

@@ -1,0 +1,101 @@
+"""What a search on rows reads of a graph folder: labelled rows, and a sample of the others.
+
+Shapes: N nodes, n rows, D features, K hops, C classes.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gassip.deploy.by_rows import Source
+from gassip.errors import GassipError
+from gassip.graph.store import GraphFolder
+from gassip.large.hops import Hops
+from gassip.large.rows.training import Table
+
+VALIDATION = 50_000  # rows that judge
+SAMPLE = 2**28  # numbers of a table, at most: 1 GiB
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chosen:
+    """Which nodes train, judge and are taught, ascending; labels of test nodes are not here."""
+
+    train: np.ndarray
+    val: np.ndarray
+    others: np.ndarray  # without a label to train on: a teacher says what they are
+    y: np.ndarray  # [N] classes, -1 where the search may not look
+
+    @staticmethod
+    def of(folder: GraphFolder, width: int, seed: int, others: int = 200_000) -> "Chosen":
+        """At most so many rows that a table of `width` columns holds SAMPLE numbers."""
+        split, labels = np.asarray(folder.array("split")), np.asarray(folder.array("y"))
+        most = max(1000, SAMPLE // max(1, width))
+        generator = np.random.default_rng(seed)
+        train = _some(np.flatnonzero((split == 1) & (labels >= 0)), most, generator)
+        val = _some(np.flatnonzero((split == 2) & (labels >= 0)), VALIDATION, generator)
+        rest = _some(np.flatnonzero((split != 1) & (split != 2)), min(most, others), generator)
+        for name, nodes in (("training", train), ("validation", val)):
+            if not len(nodes):
+                raise GassipError(f"{folder.path} has no {name} nodes; give a column split")
+        y = np.where((split == 1) | (split == 2), labels, -1)
+        return Chosen(train=train, val=val, others=rest, y=y)
+
+
+def _some(nodes: np.ndarray, most: int, generator: np.random.Generator) -> np.ndarray:
+    if len(nodes) <= most:
+        return nodes
+    return np.sort(generator.choice(nodes, most, replace=False))
+
+
+class Tables:
+    """Rows of the chosen nodes, gathered when asked for, from disk or from a hidden layer."""
+
+    def __init__(self, chosen: Chosen, source: "Hops | Source", steps: int) -> None:
+        self.chosen, self.source, self.steps = chosen, source, steps
+
+    def rows(self, nodes: np.ndarray) -> Tensor:
+        """[n, (K + 1) D]"""
+        if isinstance(self.source, Hops):
+            return torch.from_numpy(self.source.rows(nodes, range(self.steps + 1)))
+        parts = [self.source.at(k, nodes) for k in range(self.steps + 1)]
+        return torch.from_numpy(np.concatenate(parts, axis=1))
+
+    @cached_property
+    def _both(self) -> Tensor:
+        """Rows of training nodes, in an order drawn once so that the first are a sample, then of
+        the others: held once."""
+        chosen = self.chosen
+        count = len(chosen.train)
+        out = torch.empty(count + len(chosen.others), self.val.rows.shape[1])
+        out[:count] = self.rows(chosen.train)[torch.from_numpy(self._order)]
+        out[count:] = self.rows(chosen.others)
+        return out
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        return np.random.default_rng(0).permutation(len(self.chosen.train))
+
+    @cached_property
+    def train(self) -> Table:
+        count = len(self.chosen.train)
+        return Table(self._both[:count], self._labels(self.chosen.train[self._order]))
+
+    @cached_property
+    def val(self) -> Table:
+        return Table(self.rows(self.chosen.val), self._labels(self.chosen.val))
+
+    @property
+    def others(self) -> Tensor:
+        return self._both[len(self.chosen.train) :]
+
+    def taught(self, probs: Tensor) -> Table:
+        """Training rows by their labels, others by the teacher's probabilities [n, C]."""
+        labels = torch.nn.functional.one_hot(self.train.target, probs.shape[1]).float()
+        return Table(self._both, torch.cat([labels, probs]))
+
+    def _labels(self, nodes: np.ndarray) -> Tensor:
+        return torch.from_numpy(self.chosen.y[nodes].astype(np.int64))

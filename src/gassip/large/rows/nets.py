@@ -1,0 +1,162 @@
+"""Nets over hops as ordinary nets: trained on rows, run on graphs.
+
+    TAGk ‖ Linear ‖ ...     y_i = W_2 ReLU(Σ_k (S^k x)_i W_1k + b_1) + b_2
+
+A row is the hops of one node side by side, nearest first. Training standardises columns and, behind
+ReLUs, batches; both are affine, so that afterwards they go into weights and biases:
+
+    ((v − μ) / σ) W + b = v (W / σ) + (b − (μ / σ) W)
+
+Shapes: n rows, D features, K hops, F width of a layer, C classes.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gassip.nn.net import Architecture, Net
+
+OPS = ("Linear", "SAGEConv", "TAG2", "TAG3", "TAG4")  # by the farthest hop
+MOST_HOPS = len(OPS) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A candidate: which hops, and the layers behind them."""
+
+    hops: tuple[int, ...]  # ascending
+    width: int = 64
+    depth: int = 2  # layers in all
+    dropout: float = 0.2
+    signed: bool = False  # trained on S^k x − S^{k−1} x instead of S^k x
+
+    @property
+    def architecture(self) -> Architecture:
+        ops = (OPS[self.hops[-1]], *("Linear",) * (self.depth - 1))
+        return Architecture(ops=ops, hidden=(self.width,) * (self.depth - 1), batch_norm=True)
+
+    def __str__(self) -> str:
+        whole = self.hops == tuple(range(self.hops[-1] + 1))
+        which = f"0-{self.hops[-1]}" if whole else "+".join(map(str, self.hops))
+        signed = ", signed" if self.signed else ""
+        return f"hops {which}, {self.depth} layers of {self.width}, dropout {self.dropout}{signed}"
+
+
+def fresh(features: int, classes: int, shape: Shape) -> Net:
+    """A net of that shape; the matrices of hops that it leaves out are 0 and stay so."""
+    net = Net(features, classes, shape.architecture, shape.dropout)
+    missing = [k for k in range(shape.hops[-1] + 1) if k not in shape.hops]
+    if missing:
+        keep = [torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers]
+        for k in missing:
+            keep[0][:, columns(net, k)] = False
+        net.prune(keep)
+    return net
+
+
+def columns(net: Net, k: int) -> slice:
+    """Where the first layer holds the matrix of hop k: the farthest comes first."""
+    width, last = net.layers[0].out_width, OPS.index(net.architecture.ops[0])
+    return slice((last - k) * width, (last - k + 1) * width)
+
+
+def stacked(net: Net) -> Tensor:
+    """The matrices of the first layer over each other, nearest hop first, [(K + 1) D, F]."""
+    return torch.cat(net.layers[0].apart(net.weight(0))[::-1])
+
+
+def run_rows(net: Net, rows: Tensor) -> Tensor:
+    """Class scores [n, C] of rows [n, (K + 1) D]; equal to the net on the graph."""
+    h = rows @ stacked(net) + net.layers[0].bias[0]
+    for l in range(1, len(net.layers)):
+        h = F.relu(h)
+        h = net.norms[l - 1](h) if net.norms else h
+        h = F.dropout(h, net.dropout, net.training)
+        h = h @ net.weight(l) + net.layers[l].bias[0]
+    return h
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What a training does to the columns of rows: (v − μ) / σ, v hops or their differences."""
+
+    mean: Tensor  # [(K + 1) D]
+    deviation: Tensor  # [(K + 1) D]
+    signed: bool
+    features: int
+
+    @staticmethod
+    def fit(rows: Tensor, features: int, signed: bool) -> "Scaling":
+        basis = differences(rows, features) if signed else rows
+        deviation, mean = torch.std_mean(basis, dim=0, correction=0)
+        return Scaling(mean, torch.where(deviation > 1e-6, deviation, 1.0), signed, features)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        basis = differences(rows, self.features) if self.signed else rows
+        return (basis - self.mean) / self.deviation
+
+
+def differences(rows: Tensor, features: int) -> Tensor:
+    """S^k x − S^{k−1} x side by side, x itself first."""
+    nearer = F.pad(rows, (features, 0))[:, : rows.shape[1]]
+    return rows - nearer
+
+
+@torch.no_grad()
+def folded(net: Net, scaling: Scaling) -> Net:
+    """The same function of raw hops, without scaling and without batch norm."""
+    shape = net.architecture
+    out = Net(
+        net.layers[0].weight.shape[0],
+        net.layers[-1].out_width,
+        Architecture(ops=shape.ops, hidden=shape.hidden),
+        net.dropout,
+    )
+    weights = [net.weight(l).clone() for l in range(len(net.layers))]
+    biases = [layer.bias[0].clone() for layer in net.layers]
+    matrix = stacked(net) / scaling.deviation[:, None]
+    biases[0] -= scaling.mean @ matrix
+    if scaling.signed:  # x_k − x_{k−1} = ... : the matrix of hop k loses that of hop k + 1
+        matrix = matrix - F.pad(matrix, (0, 0, 0, scaling.features))[scaling.features :]
+    weights[0] = torch.cat(matrix.split(scaling.features)[::-1], dim=1)
+    for l in range(1, len(weights)):
+        if net.norms:
+            scale, shift = affine(net, l - 1)
+            biases[l] += shift @ weights[l]
+            weights[l] *= scale[:, None]
+    for layer, weight, bias in zip(out.layers, weights, biases, strict=True):
+        layer.weight.copy_(weight)
+        layer.bias[0] = bias
+    keep = [weight != 0 for weight in weights]
+    out.prune(keep)
+    return out.eval()
+
+
+def affine(net: Net, at: int) -> tuple[Tensor, Tensor]:
+    """Batch norm in evaluation: h · scale + shift."""
+    norm = net.norms[at]
+    assert isinstance(norm, torch.nn.BatchNorm1d)
+    assert norm.running_var is not None and norm.running_mean is not None
+    scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+    return scale, norm.bias - norm.running_mean * scale
+
+
+@torch.no_grad()
+def joined(lower: Net, upper: Net) -> Net:
+    """`upper` on the hidden layer in front of the last layer of `lower`, as one net."""
+    first, last = lower.architecture, upper.architecture
+    ops = (*first.ops[:-1], *last.ops)
+    out = Net(
+        lower.layers[0].weight.shape[0],
+        upper.layers[-1].out_width,
+        Architecture(ops=ops, hidden=(*first.hidden, *last.hidden)),
+        upper.dropout,
+    )
+    given = [*list(lower.layers)[:-1], *upper.layers]
+    for layer, own in zip(out.layers, given, strict=True):
+        layer.weight.copy_(own.weight)
+        layer.bias.copy_(own.bias)
+    out.prune([layer.weight != 0 for layer in out.layers])
+    return out.eval()

@@ -1,0 +1,269 @@
+"""The search on rows, all of it on one screen: `search_rows`.
+
+    1 candidates   which hops, dropout, depth: successive halving, rows × 4 as candidates / 2
+    2 teacher      the best shapes, wide, on all labelled rows: the mean of their probabilities
+    3 layers       more layers with hops, each trained on the hidden layer below it (greedy)
+    4 student      narrow, pruned while it trains; labels, and the teacher's where there are none
+    5 labels       label-propagation logits, if the validation likelihood rises, as in `best`
+
+The first option stays unless another validates better beyond chance. Every net is an ordinary one:
+TAGk ‖ Linear, TAGk ‖ TAG2 ‖ Linear, ...
+
+Shapes: N nodes, n rows, D features, K hops, C classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gassip.best.calibration import log_likelihood
+from gassip.best.decisions import LIKELIHOOD, SCORE
+from gassip.best.label_propagation import fit_weights
+from gassip.best.rules import FEW_WEIGHTS, LIKELIHOOD_SIGMAS, SCORE_SIGMAS, SIZE_SHARE
+from gassip.best.significance import likelihood_gain, mcnemar
+from gassip.deploy.by_rows import label_logits
+from gassip.large.rows.nets import Shape
+from gassip.large.rows.training import Trained, judged_rows
+from gassip.large.rows.trials import UPPER_HOPS, Chain, Trials
+from gassip.operations import gcn_weights
+from gassip.train.plan import Decision, Row
+
+FEWEST_ROWS = 8_000  # of the first rung
+RUNG_EPOCHS = 20
+TEACHERS, TEACHER_WIDTH, CHAIN_WIDTH = 3, 256, 64
+MOST_SEGMENTS = 3
+PRUNE_FROM = 4  # as the setting of `best`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a user may set of a search on rows."""
+
+    sizes: tuple[float, ...] = (float(SIZE_SHARE), 1.0, 3.0)  # of a GCN-64's weights, tried in turn
+    most_weights: float = float("inf")  # a budget
+    teach: bool = True
+    label_propagation: bool = True
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Found:
+    """What a search on rows hands over."""
+
+    trained: Trained
+    label_weight: float
+    decisions: tuple[Decision, ...]
+    cut: bool  # whether a time limit ended the search
+
+
+def search_rows(trials: Trials, options: Options) -> Found:
+    """The stages of the module's head; a deadline leaves out those that come after it."""
+    made: list[Decision] = []
+    shapes = halving(trials, made)
+    chain, probs = None, None
+    if options.teach and not trials.late:
+        teachers = [
+            trials.train("teacher", k, replace(shape, width=teacher_width(trials)))
+            for k, shape in enumerate(shapes[:TEACHERS])
+            if k == 0 or not trials.late
+        ]
+        chain = grown(trials, teachers, made)
+        probs = taught_probs(trials, teachers, chain, made)
+    student = best_student(trials, shapes[0], chain, probs, options, made)
+    weight = label_weight(trials, student, options, made)
+    return Found(trained=student, label_weight=weight, decisions=tuple(made), cut=trials.late)
+
+
+def candidates(steps: int) -> list[Shape]:
+    """Hops 0..k for every k; the farthest without hop 0; other dropout, depth and basis."""
+    upto = [tuple(range(k + 1)) for k in range(steps + 1)]
+    shapes = [Shape(hops=hops) for hops in reversed(upto)]
+    for hops in (upto[-1], upto[min(2, steps)]):
+        shapes += [Shape(hops=hops, dropout=0.5), Shape(hops=hops, signed=True)]
+    shapes.append(Shape(hops=upto[-1], depth=3))
+    if steps > 1:
+        shapes.append(Shape(hops=upto[-1][1:]))
+    return list(dict.fromkeys(shapes))
+
+
+def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
+    """Shapes, the best on validation first."""
+    shapes, train = candidates(trials.tables.steps), trials.tables.train
+    rows = min(len(train), max(FEWEST_ROWS, len(train) // 16))
+    number = 0
+    tried: list[Row] = []
+    while True:
+        table = train.first(rows)
+        results: list[tuple[Shape, Trained]] = []
+        for shape in shapes:
+            if results and trials.late:
+                break
+            own = trials.train("candidate", number, shape, table=table, epochs=RUNG_EPOCHS)
+            results.append((shape, own))
+            number += 1
+        results.sort(key=lambda pair: -pair[1].value)
+        tried = [{"name": f"{shape}, {rows:,} rows", "score": own.value} for shape, own in results]
+        shapes = [shape for shape, _ in results]
+        if len(shapes) <= TEACHERS or rows == len(train) or trials.late:
+            break
+        shapes = shapes[: max(TEACHERS, (len(shapes) + 1) // 2)]
+        rows = min(len(train), 4 * rows)
+    made.append(Decision(stage="hops", taken=str(shapes[0]), tried=tuple(tried)))
+    return shapes
+
+
+def teacher_width(trials: Trials) -> int:
+    return TEACHER_WIDTH if len(trials.tables.train) >= 20_000 else TEACHER_WIDTH // 2
+
+
+def chain_width(trials: Trials) -> int:
+    """64, less where N × width numbers would fill memory."""
+    nodes = trials.hops.graph.nodes
+    return CHAIN_WIDTH if nodes <= 2_000_000 else CHAIN_WIDTH // 2
+
+
+def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> Chain | None:
+    """Layers with hops on a net of moderate width, as long as each validates better; None: the
+    first did not."""
+    if trials.late:
+        return None
+    shape = replace(teachers[0].shape, width=chain_width(trials))
+    base = trials.train("teacher layer", 0, shape)
+    chain, rows = trials.begin(base), [_row("1 layer with hops", base, 0.0)]
+    upper = Shape(hops=UPPER_HOPS, width=chain_width(trials), dropout=shape.dropout)
+    while chain.length < MOST_SEGMENTS and not trials.late:
+        longer = trials.longer(chain, "teacher layer", upper)
+        statistic = trials.gain(longer.trained, chain.trained)
+        rows.append(_row(f"{longer.length} layers with hops", longer.trained, statistic))
+        if statistic <= SCORE_SIGMAS:
+            break
+        chain = longer
+    taken = str(rows[chain.length - 1]["name"])
+    made.append(_decision("layers", taken, rows))
+    return chain if chain.length > 1 else None
+
+
+def taught_probs(
+    trials: Trials, teachers: Sequence[Trained], chain: Chain | None, made: list[Decision]
+) -> Tensor:
+    """The teacher's probabilities [n, C] of the nodes without a label to train on: the wide nets,
+    the chain or both, by validation likelihood."""
+    y, features = trials.tables.val.target, trials.hops.features
+    val = {"wide nets": torch.stack([own.probs for own in teachers]).mean(0)}
+    others = {"wide nets": _mean_others(trials, teachers, features)}
+    if chain is not None:
+        val["layers"], others["layers"] = chain.trained.probs, chain.others()
+        val["both"] = (val["wide nets"] + val["layers"]) / 2
+        others["both"] = (others["wide nets"] + others["layers"]) / 2
+    taken = "wide nets"
+    rows: list[Row] = []
+    for name, probs in val.items():
+        better = likelihood_gain(log_likelihood(probs, y), log_likelihood(val[taken], y))
+        rows.append({"name": name, "statistic": better})
+        taken = name if better > LIKELIHOOD_SIGMAS else taken
+    made.append(_decision("teacher", taken, rows, LIKELIHOOD, float(LIKELIHOOD_SIGMAS)))
+    return others[taken]
+
+
+def _mean_others(trials: Trials, teachers: Sequence[Trained], features: int) -> Tensor:
+    parts = []
+    for own in teachers:
+        rows = trials.tables.others[:, : (own.shape.hops[-1] + 1) * features]
+        parts.append(torch.softmax(judged_rows(own.net, rows).double(), 1).float())
+    return torch.stack(parts).mean(0)
+
+
+def best_student(
+    trials: Trials,
+    shape: Shape,
+    chain: Chain | None,
+    probs: Tensor | None,
+    options: Options,
+    made: list[Decision],
+) -> Trained:
+    """The smallest size, unless a larger one validates better beyond chance."""
+    gcn = gcn_weights(trials.hops.features, trials.classes)
+    length = 1 if chain is None else chain.length
+    sizes = [max(float(FEW_WEIGHTS), share * gcn) for share in options.sizes]
+    bounded = dict.fromkeys(int(min(size, options.most_weights)) for size in sizes)
+    best: Trained | None = None
+    rows: list[Row] = []
+    for k, size in enumerate(bounded):
+        if best is not None and trials.late:
+            break
+        own = student(trials, k, shape, size, length, probs)
+        statistic = 0.0 if best is None else trials.gain(own, best)
+        rows.append(_row(f"{own.net.num_weights()[0]:,} weights", own, statistic))
+        if best is None or statistic > SCORE_SIGMAS:
+            best, taken = own, str(rows[-1]["name"])
+    assert best is not None
+    made.append(_decision("student", taken, rows))
+    return best
+
+
+def student(
+    trials: Trials, number: int, shape: Shape, size: int, length: int, probs: Tensor | None
+) -> Trained:
+    """A chain of `length` segments with `size` weights in all, pruned from PRUNE_FROM times."""
+    share, stage = size // length, f"student {number + 1}"
+    width = fitting(trials, len(shape.hops) * trials.hops.features, share)
+    dropout = min(shape.dropout, 0.1) if probs is not None else shape.dropout
+    own = replace(shape, width=width, dropout=dropout, depth=2)
+    table = None if probs is None else trials.tables.taught(probs)
+    trained = trials.train(stage, 0, own, table=table, prune_to=share)
+    chain = trials.begin(trained)
+    while chain.length < length and not trials.late:
+        hidden = chain.last.layers[-1].weight.shape[0]
+        width = fitting(trials, len(UPPER_HOPS) * hidden, share)
+        upper = Shape(hops=UPPER_HOPS, width=width, dropout=dropout)
+        chain = trials.longer(chain, stage, upper, probs, prune_to=share)
+    return chain.trained
+
+
+def fitting(trials: Trials, inputs: int, weights: int) -> int:
+    """The width at which two layers have PRUNE_FROM times the weights."""
+    width = PRUNE_FROM * weights // (inputs + trials.classes + 1)
+    return int(min(chain_width(trials), max(4, width)))
+
+
+def label_weight(trials: Trials, student: Trained, options: Options, made: list[Decision]) -> float:
+    """w of best/label_propagation.py, a = 1; 0 unless the likelihood rises beyond chance."""
+    if not options.label_propagation or trials.late:
+        return 0.0
+    split = np.asarray(trials.hops.graph.array("split"))
+    known = np.where(split == 1, trials.chosen.y, -1)
+    other = label_logits(known, trials.classes, trials.edges, trials.threads)
+    near, y = torch.from_numpy(other[trials.chosen.val]), trials.tables.val.target
+    _, weight = fit_weights(student.logits, near, y, scaled=False)
+    after = student.logits + weight * near
+    statistic = likelihood_gain(
+        log_likelihood(torch.softmax(after.double(), 1), y), log_likelihood(student.probs, y)
+    )
+    lost = mcnemar(student.logits.argmax(1) == y, after.argmax(1) == y) > SCORE_SIGMAS
+    taken = statistic > LIKELIHOOD_SIGMAS and weight > 0 and not lost
+    name = f"added after training, weight {weight:.2f}"
+    rows: list[Row] = [
+        {"name": "without", "statistic": 0.0},
+        {"name": name, "statistic": statistic},
+    ]
+    answer = name if taken else "without"
+    made.append(_decision("label propagation", answer, rows, LIKELIHOOD, float(LIKELIHOOD_SIGMAS)))
+    return weight if taken else 0.0
+
+
+def _row(name: str, own: Trained, statistic: float) -> Row:
+    return {"name": name, "score": own.value, "statistic": statistic}
+
+
+def _decision(
+    stage: str,
+    taken: str,
+    tried: Sequence[Row],
+    statistic: str = SCORE,
+    threshold: float = float(SCORE_SIGMAS),
+) -> Decision:
+    return Decision(
+        stage=stage, taken=taken, tried=tuple(tried), statistic=statistic, threshold=threshold
+    )

@@ -1,0 +1,177 @@
+"""Training a net on rows, in batches; the epoch kept is the best on validation.
+
+    L = mean over a batch of CE(target_i, z_i)       target: a label, or a teacher's probabilities
+
+Adam, its rate along a half cosine. Rows are standardised batch by batch, and so held once.
+
+Shapes: n rows, D features, K hops, C classes.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from gassip.errors import GassipError
+from gassip.large.rows.nets import Scaling, Shape, folded, fresh, run_rows
+from gassip.metrics import Metric, score
+from gassip.nn.net import Net
+from gassip.train.deadline import Deadline
+from gassip.train.gradual_pruning import Pruning
+from gassip.train.trainer import seeded
+
+BLOCK = 2**15  # rows that are judged at once
+LR, WEIGHT_DECAY = 5e-3, 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of some nodes, nearest hop first, and what is to be said of them."""
+
+    rows: Tensor  # [n, (K + 1) D]
+    target: Tensor  # [n] classes, or [n, C] probabilities
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, count: int) -> "Table":
+        return Table(self.rows[:count], self.target[:count])
+
+    def upto(self, hop: int, features: int) -> "Table":
+        """Hops 0..hop alone."""
+        return Table(self.rows[:, : (hop + 1) * features], self.target)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trained:
+    """A net, folded, and how it validates."""
+
+    net: Net
+    shape: Shape
+    value: float  # validation score
+    logits: Tensor  # [n_val, C]
+    epoch: int
+    seconds: float = 0.0
+
+    @property
+    def probs(self) -> Tensor:
+        return torch.softmax(self.logits.double(), 1).float()
+
+
+def epochs_for(rows: int) -> int:
+    """As many as three million rows are, within 8 and 60."""
+    return int(min(60, max(8, 3_000_000 // max(1, rows))))
+
+
+def train_rows(
+    shape: Shape,
+    table: Table,
+    val: Table,
+    *,
+    features: int,
+    classes: int,
+    seed: int,
+    metric: Metric = "accuracy",
+    epochs: int | None = None,
+    prune_to: int = 0,
+    deadline: Deadline | None = None,
+    on_epoch: Callable[[dict[str, float]], None] | None = None,
+) -> Trained:
+    """A fresh net of `shape`; all randomness follows from `seed`."""
+    table, val = (own.upto(shape.hops[-1], features) for own in (table, val))
+    total = epochs or epochs_for(len(table))
+    with seeded(seed, table.rows.device):
+        net = fresh(features, classes, shape)
+        scaling = Scaling.fit(table.rows[: 4 * BLOCK], features, shape.signed)
+        pruning = _pruning(net, prune_to, total)
+        keep = _Keep(metric)
+        optimizer = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+        batch = 1024 if len(table) <= 200_000 else 4096
+        for epoch in range(1, total + 1):
+            rate = LR * (1 + math.cos(math.pi * (epoch - 1) / total)) / 2
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss = _epoch(net, table, scaling, optimizer, batch)
+            if pruning is not None:
+                pruning.step(net, epoch)
+            ended = deadline is not None and deadline.passed
+            if ended and pruning is not None and epoch < pruning.last:
+                pruning.finish(net)
+            if pruning is None or epoch >= pruning.last or ended:
+                keep.look(net, val, scaling, epoch)
+            if on_epoch:
+                on_epoch({"epoch": epoch, "train_loss": loss, "val_score": keep.last})
+            if ended:
+                break
+        net.load_state_dict(keep.state)
+        net.zero_pruned()
+        net.eval()
+    return Trained(
+        net=folded(net, scaling),
+        shape=shape,
+        value=keep.best[0],
+        logits=keep.logits,
+        epoch=keep.epoch,
+    )
+
+
+def _pruning(net: Net, prune_to: int, epochs: int) -> Pruning | None:
+    if prune_to == 0 or prune_to >= net.num_weights()[0]:
+        return None
+    pruning = Pruning(weights=prune_to, first=epochs // 30, last=max(1, 2 * epochs // 3))
+    pruning.check(net)
+    return pruning
+
+
+def _epoch(
+    net: Net, table: Table, scaling: Scaling, optimizer: torch.optim.Optimizer, batch: int
+) -> float:
+    """The mean loss."""
+    net.train()
+    order, total, seen = torch.randperm(len(table)), 0.0, 0
+    for start in range(0, len(table), batch):
+        part = order[start : start + batch]
+        if len(part) < 2:  # batch norm needs two rows
+            continue
+        optimizer.zero_grad()
+        logits = run_rows(net, scaling(table.rows[part]))
+        loss = F.cross_entropy(logits, table.target[part])
+        loss.backward()
+        optimizer.step()
+        total, seen = total + float(loss.detach()) * len(part), seen + len(part)
+    if not math.isfinite(total):
+        raise GassipError("the loss is no finite number; are features of very different scale?")
+    return total / max(1, seen)
+
+
+class _Keep:
+    """The best epoch so far."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric, self.epoch, self.last = metric, 0, 0.0
+        self.best = (-math.inf, -math.inf)
+        self.state: dict[str, Tensor] = {}
+        self.logits = torch.empty(0)
+
+    def look(self, net: Net, val: Table, scaling: Scaling, epoch: int) -> None:
+        logits = judged_rows(net, val.rows, scaling)
+        loss = float(F.cross_entropy(logits, val.target)) if len(val) else 0.0
+        value = score(self.metric, logits, val.target)
+        self.last = -loss if value is None else value
+        if (self.last, -loss) > self.best:
+            self.best, self.epoch, self.logits = (self.last, -loss), epoch, logits
+            self.state = copy.deepcopy(net.state_dict())
+
+
+@torch.no_grad()
+def judged_rows(net: Net, rows: Tensor, scaling: Scaling | None = None) -> Tensor:
+    """Class scores [n, C], block by block."""
+    net.eval()
+    parts = [
+        run_rows(net, part if scaling is None else scaling(part)) for part in rows.split(BLOCK)
+    ]
+    return torch.cat(parts) if parts else rows.new_empty(0, net.layers[-1].out_width)

@@ -1,0 +1,187 @@
+"""Trainings of nets of rows, told and counted; and chains of them, layer upon layer.
+
+A chain grows by a segment: the hidden layer of the last one, for all nodes, is passed on by the
+same kernel as the features, and the next segment is trained on the rows of its hops.
+
+Shapes: N nodes, n rows, F width, C classes.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gassip.best.significance import Validation, gain
+from gassip.best.trials import seed_of
+from gassip.deploy.by_rows import InMemory, OnDisk, Source, all_rows
+from gassip.deploy.numpy_layers import Layer, layers_of
+from gassip.large.hops import Hops
+from gassip.large.kernels import Edges
+from gassip.large.rows.data import Chosen, Tables
+from gassip.large.rows.nets import Shape, joined
+from gassip.large.rows.training import Table, Trained, judged_rows, train_rows
+from gassip.metrics import Metric
+from gassip.nn.net import Net
+from gassip.nn.size import macs_of
+from gassip.train.deadline import Deadline
+from gassip.train.leaderboard import Standing, kind_of
+from gassip.train.plan import Row
+
+UPPER_HOPS = (0, 1, 2)  # of a segment on a hidden layer
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chain:
+    """Segments on top of each other as one net, and what its last segment reads."""
+
+    trained: Trained  # the whole net
+    last: Net  # its last segment
+    source: Source
+    tables: Tables
+    length: int = 1
+
+    def others(self) -> Tensor:
+        """Probabilities [n, C] of the nodes without a label to train on."""
+        hops = self.last.layers[0].weight.shape[1] // self.last.layers[0].out_width
+        columns = hops * self.last.layers[0].weight.shape[0]
+        logits = judged_rows(self.last, self.tables.others[:, :columns])
+        return torch.softmax(logits.double(), 1).float()
+
+
+@dataclass(eq=False, kw_only=True)
+class Trials:
+    """One search's trainings."""
+
+    hops: Hops
+    edges: Edges
+    chosen: Chosen
+    tables: Tables  # of the features
+    classes: int
+    seed: int = 0
+    metric: Metric = "accuracy"
+    threads: int = 1
+    deadline: Deadline | None = None
+    hear: Callable[[Row], None] = lambda row: None
+    board: list[Standing] = field(default_factory=list)
+    history: list[Row] = field(default_factory=list)
+    first: Trained | None = None  # the first net of a chain, on features
+
+    @property
+    def late(self) -> bool:
+        return self.deadline is not None and self.deadline.passed
+
+    def train(
+        self,
+        stage: str,
+        index: int,
+        shape: Shape,
+        *,
+        table: Table | None = None,
+        tables: Tables | None = None,
+        prune_to: int = 0,
+        epochs: int | None = None,
+        lower: Net | None = None,
+    ) -> Trained:
+        """A net on the features, or a segment on the hidden layer of `lower`, which `tables` holds,
+        joined with it; labels alone unless `table` is given."""
+        own, began = tables or self.tables, time.perf_counter()
+        made = train_rows(
+            shape,
+            table or own.train,
+            own.val,
+            features=own.val.rows.shape[1] // (own.steps + 1),
+            classes=self.classes,
+            seed=seed_of(self.seed, stage, index),
+            metric=self.metric,
+            epochs=epochs,
+            prune_to=prune_to,
+            deadline=self.deadline,
+        )
+        made = replace(made, seconds=time.perf_counter() - began)
+        whole = made if lower is None else replace(made, net=joined(lower, made.net))
+        self.tell(stage, index, whole)
+        return made
+
+    def tell(self, stage: str, index: int, made: Trained) -> None:
+        """To the listener, the history and the leaderboard."""
+        name = f"{stage} {index + 1}: {made.shape}"
+        row: Row = {"stage": stage, "architecture": str(made.net.architecture)}
+        row |= {"val_score": made.value, "seconds": made.seconds}
+        self.history.append(row | {"epoch": len(self.history) + 1})
+        self.hear(row)
+        graph = self.hops.graph
+        macs = macs_of(
+            made.net, nodes=graph.nodes, edges=graph.edges, read=graph.nodes * self.hops.features
+        )
+        self.board.append(
+            Standing(
+                name=name,
+                kind=kind_of(stage),
+                architecture=str(made.net.architecture),
+                val_score=made.value,
+                weights=made.net.num_weights()[0],
+                edges=graph.edges,
+                macs=macs,
+                seconds=made.seconds,
+            )
+        )
+
+    def begin(self, trained: Trained) -> Chain:
+        self.first = trained
+        source = OnDisk(self.hops, self.tables.steps)
+        return Chain(trained=trained, last=trained.net, source=source, tables=self.tables)
+
+    def longer(
+        self,
+        chain: Chain,
+        stage: str,
+        shape: Shape,
+        probs: Tensor | None = None,
+        prune_to: int = 0,
+    ) -> Chain:
+        """The chain with one more segment; taught by probabilities of the others, if given."""
+        hidden = self.hidden(chain)
+        source = InMemory.of(hidden, self.edges, shape.hops[-1], self.threads)
+        tables = Tables(self.chosen, source, shape.hops[-1])
+        table = None if probs is None else tables.taught(probs)
+        lower = chain.trained.net
+        upper = self.train(
+            stage, chain.length, shape, table=table, tables=tables, prune_to=prune_to, lower=lower
+        )
+        return Chain(
+            trained=replace(upper, net=joined(lower, upper.net)),
+            last=upper.net,
+            source=source,
+            tables=tables,
+            length=chain.length + 1,
+        )
+
+    def hidden(self, chain: Chain) -> np.ndarray:
+        """ReLU of the layer in front of the chain's last, [N, F]."""
+        layers = numpy_layers(chain.last)[:-1]
+        source = chain.source
+        if isinstance(source, OnDisk):
+            source = OnDisk(source.hops, len(layers[0].weights) - 1)
+        h = all_rows(layers, source, self.hops.graph.nodes)
+        return np.maximum(h, 0, out=h)
+
+    def gain(self, challenger: Trained, incumbent: Trained) -> float:
+        """Standard errors by which a net validates better."""
+        y = self.tables.val.target
+        return gain(
+            Validation(self.metric, challenger.probs, y),
+            Validation(self.metric, incumbent.probs, y),
+        )
+
+
+def numpy_layers(net: Net) -> tuple[Layer, ...]:
+    """The net's layers for deploy/by_rows.py."""
+    state = {
+        name: value.detach().numpy()
+        for name, value in net.state_dict().items()
+        if not name.startswith("weight_keep")
+    }
+    return layers_of(net.architecture.ops, state, net.layers[-1].out_width)
