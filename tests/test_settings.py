@@ -16,7 +16,7 @@ from gassip.graph.graph import Graph
 from gassip.operations import ALL_OPS, MORE_OPS, NET_OPS, OPERATIONS
 from gassip.settings import PRESETS, Settings, preset
 from gassip.settings.best import Best
-from gassip.settings.presets import PAPER_SEARCH, best, literal, paper
+from gassip.settings.presets import PAPER, best, literal, paper
 from gassip.settings.settings import FIELDS, from_flat, read_settings, unread
 from gassip.settings.training import Recipe, Retraining
 
@@ -316,10 +316,10 @@ def test_no_net_is_made_smaller_than_is_of_use() -> None:
 
 
 def test_paper_is_literal_but_for_its_reading_of_the_gaps() -> None:
-    assert paper() == literal().changed(**PAPER_SEARCH) != literal()
-    assert paper().best is None and paper().retraining == literal().retraining
+    assert paper() == literal().changed(**PAPER) != literal()
+    assert paper().best is None
     changed = {name for name, value in paper().flat().items() if value != literal().flat()[name]}
-    assert changed == set(PAPER_SEARCH)  # nothing is named that does not differ
+    assert changed == set(PAPER)  # nothing is named that does not differ
 
 
 def test_overrides_win_over_the_preset() -> None:

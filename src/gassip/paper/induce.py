@@ -17,8 +17,10 @@ from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
 from gassip.train.plan import Decision, Plan, Row, Solution
 from gassip.train.shrink import compact
+from gassip.train.trainer import judged
 
 TRIALS = 3  # trainings of each architecture that may be induced
+SCORED = 64  # of this many most probable architectures the supernet's own path is validated
 HIGHEST = "the highest mean validation score of three short trainings is taken"
 
 
@@ -72,10 +74,10 @@ def kept_edges(state: State) -> Tensor:
 def best_plan(
     state: State, settings: Settings, metric: Metric, *, symmetrised: bool = False
 ) -> tuple[Plan, Decision | None]:
-    """Of the most probable architectures, each with every dropout, what validates best under both
-    masks after short trainings; line 9 reads off the most probable one where `induced_from` is 1
-    and one dropout is named."""
-    paths = top_paths(state.supernet.alpha, settings.search.induced_from)
+    """Of the architectures that may be induced, each with every dropout, what validates best under
+    both masks after short trainings; line 9 reads off the most probable one where `induced_from`
+    is 1 and one dropout is named."""
+    paths = paths_to_try(state, metric)
     retraining = settings.retraining
     dropouts = tuple(dict.fromkeys((retraining.dropout, *retraining.dropouts)))  # each once
     plans = [
@@ -93,6 +95,27 @@ def best_plan(
     ]
     decision = Decision(stage="induced", taken=names[best], tried=tuple(tried), statistic=HIGHEST)
     return plans[best], decision
+
+
+def paths_to_try(state: State, metric: Metric) -> list[Path]:
+    """`induced_from` paths: the most probable ones, or as many of these as of those that validate
+    best inside the supernet."""
+    count = state.settings.induced_from
+    if state.settings.induced_by == "alpha" or count == 1:
+        return top_paths(state.supernet.alpha, count)
+    probable = top_paths(state.supernet.alpha, max(SCORED, count))
+    scores = {path: path_score(state, path, metric) for path in probable}
+    first = probable[: (count + 1) // 2]
+    others = sorted(probable[len(first) :], key=lambda path: scores[path], reverse=True)
+    return [*first, *others[: count - len(first)]]
+
+
+@torch.no_grad()
+def path_score(state: State, path: Path, metric: Metric) -> float:
+    """The validation score of one path of the supernet as it stands."""
+    graph = state.graph
+    logits = state.supernet(graph.x, state.masked, state.weights(), path=path)
+    return judged(logits, graph, metric)[0]
 
 
 def with_dropout(plan: Plan, dropout: float) -> Plan:

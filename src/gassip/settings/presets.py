@@ -23,13 +23,15 @@ if TYPE_CHECKING:  # the command line makes its flags from here without waiting 
 PRESETS = ("best", "good", "fast", "paper", "literal")
 NARROW_FROM = 30_000  # nodes: Physics and larger, as in the paper's appendix
 THREE_LAYERS_FROM = 100_000  # nodes: ogbn-arxiv
-PAPER_SEARCH: dict[str, Any] = {
+PAPER: dict[str, Any] = {
     "weight_form": "double",
     "weight_gain": 1.0,
     "score_mean": 0.0,
     "weight_rule": "size",
     "sampled_paths": 1,
     "induced_from": 6,
+    "induced_by": "both",
+    "retrain_dropouts": (0.5,),
     "loss_nodes": "unlabelled",
     "structure_dropout": True,
     "edge_rule": "budget",
@@ -100,7 +102,7 @@ def fast(facts: Facts | None = None) -> Settings:
 
 def paper(facts: Facts | None = None) -> Settings:
     """`literal` with the reading of its gaps that works."""
-    return literal(facts).changed(**PAPER_SEARCH)
+    return literal(facts).changed(**PAPER)
 
 
 def literal(facts: Facts | None = None) -> Settings:

@@ -107,7 +107,12 @@ class Search(Part):
     alpha_nodes: Literal["val", "train"] = setting("val", "nodes whose loss moves α")
     # the discrete architecture (Algorithm 2, line 9)
     induced_from: int = setting(
-        1, "of this many most probable architectures the best on validation is taken", POSITIVE
+        1, "of this many architectures the best on validation is taken", POSITIVE
+    )
+    induced_by: Literal["alpha", "both"] = setting(
+        "alpha",
+        "which these are: the most probable by α, or as many of these as of those that validate "
+        "best inside the supernet",
     )
     induce_epochs: int = setting(100, "epochs of the trainings that choose among them", POSITIVE)
 
