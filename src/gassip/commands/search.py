@@ -74,7 +74,7 @@ def add_flags(parser: Parser, screen: Screen) -> None:
     out_flags(output, screen)
     machine_flags(output, screen.rare(THREADS))
     jobs_flag(output)
-    large_flags(output)
+    large_flags(output, screen)
     help_flags(output)
     budget_flags(parser)
     setting_flags(parser, screen)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gassip.budget.budget import Budget, read_amount
 from gassip.commands.common import Parser, graph_name, load_graph
 from gassip.commands.display import watching
+from gassip.commands.flags import Screen
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
@@ -25,19 +26,20 @@ BUDGETS = ("max_params", "max_bytes")
 PRECISIONS = ("float32", "float16", "int8")
 
 
-def large_flags(parser: Parser | Any) -> None:
+def large_flags(parser: Parser | Any, screen: Screen) -> None:
     parser.add_argument(
         "--large",
         choices=("auto", "on", "off"),
         default="auto",
-        help=f"search on rows, out of memory (auto: a graph folder from {LARGE_FROM:,} nodes on)",
+        metavar="WHEN",
+        help=f"search on rows, out of memory: on, off, auto (from {LARGE_FROM:,} nodes on)",
     )
     parser.add_argument(
         "--hop-precision",
         choices=PRECISIONS,
         default=PRECISIONS[0],
         metavar="TYPE",
-        help="of hops on disk: float32, float16, int8; the cost is printed",
+        help=screen.rare("of hops on disk: float32, float16, int8; the cost is printed"),
     )
 
 
