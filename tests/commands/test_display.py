@@ -65,7 +65,7 @@ def test_a_dumb_terminal_has_lines() -> None:
 def test_a_pipe_has_lines(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.stdout == "" and done.stderr.splitlines() == [
-        "search 1/2  val 0.250, left about 1:05 min",
+        "search 1/2  val 0.250",
         "search 2/2  val 0.500, left about 1:05 min",
         "done after 2 s  best 0.500, left 0 s",
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from gassip.train.deadline import Deadline
-from gassip.train.events import Event, Steps, Watch
+from gassip.train.events import Event, Steps, Watch, time_left
 
 STEPS = Steps(search=4, stage=2, retrain=10)
 
@@ -49,3 +49,18 @@ def test_the_best_is_that_of_nets_not_of_the_supernet(monkeypatch: pytest.Monkey
 def test_no_more_is_left_than_to_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     heard = watched(monkeypatch, Deadline(105.0))
     assert [own["left"] for own in heard[:3]] == [3.0, 1.0, 0.0]
+
+
+def test_the_first_step_of_a_phase_is_no_measure_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Loading libraries took 50 s, each epoch after it 1 s."""
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    heard: list[Event] = []
+    watch = Watch(heard.append, Steps(search=12, stage=0, retrain=0))
+    for seconds in (50, 1, 1):
+        now[0] += seconds
+        watch.row({"val_score": 0.5})
+    assert heard[2]["left"] == 9
+    assert time_left(heard[0], "left {}") == "" and time_left(heard[2], "left {}") == "left 9 s"

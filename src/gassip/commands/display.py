@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gassip.train.deadline import ticking
-from gassip.train.events import Event, Lines, Listener, Steps, clock, figures
+from gassip.train.events import Event, Lines, Listener, Steps, figures, time_left
 
 WIDE_ONLY = ("alpha_entropy",)  # figures of a line in a pipe that 80 columns have no room for
 
@@ -62,19 +62,14 @@ class Estimate:
         self.heard, self.event = time.monotonic(), event
 
     @property
-    def left(self) -> float | None:
-        """None before the first event."""
-        if "left" not in self.event:
-            return None
-        return max(0.0, float(self.event["left"]) - (time.monotonic() - self.heard))
-
-    @property
     def text(self) -> str:
-        if self.left is None:
+        event = dict(self.event)
+        if "left" not in event:
             return "first step"
-        first = {name: self.event[name] for name in ("best",) if name in self.event}
-        rest = {name: v for name, v in self.event.items() if name not in ("best", *WIDE_ONLY)}
-        words = (f"left {clock(self.left)}", figures(first), figures(rest))
+        event["left"] = max(0.0, float(event["left"]) - (time.monotonic() - self.heard))
+        first = {name: event[name] for name in ("best",) if name in event}
+        rest = {name: value for name, value in event.items() if name not in ("best", *WIDE_ONLY)}
+        words = (time_left(event, "left {}"), figures(first), figures(rest))
         return " ".join(word for word in words if word)
 
 

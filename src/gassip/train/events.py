@@ -63,6 +63,7 @@ class Watch:
         self.count = dict.fromkeys(PHASES, 0)
         self.seen = dict.fromkeys(PHASES, 0)  # steps of this process: a resumed search has had more
         self.spent = dict.fromkeys(PHASES, 0.0)
+        self.first = dict.fromkeys(PHASES, 0.0)  # of a phase's first step, which waits for a start
         self.last, self.phase = time.monotonic(), PHASES[0]
         self.best: float | None = None
 
@@ -82,6 +83,8 @@ class Watch:
         self.seen[phase] += 1
         self.count[phase] = following if phase == "stage" else int(row.get("epoch", following))
         self.spent[phase] += now - self.last
+        if self.seen[phase] == 1:
+            self.first[phase] = now - self.last
         self.last, self.phase = now, phase
         if phase != "search" and "val_score" in row:
             value = float(row["val_score"])
@@ -102,9 +105,12 @@ class Watch:
         return left if self.deadline is None else max(0.0, min(left, self.deadline.left))
 
     def _pace(self, phase: str) -> float:
-        """Seconds per step, measured or else inferred from another phase."""
+        """Seconds per step, measured, without the first if there are more; or else inferred from
+        another phase."""
+        if self.seen[phase] > 1:
+            return (self.spent[phase] - self.first[phase]) / (self.seen[phase] - 1)
         if self.seen[phase]:
-            return self.spent[phase] / self.seen[phase]
+            return self.spent[phase]
         if phase == "retrain" and self.seen["stage"]:
             return self._pace("stage") / max(1.0, self.steps["retrain"])
         epoch = self._pace("search") / PASSES if self.seen["search"] else 0.0
@@ -129,6 +135,13 @@ def figures(event: Event) -> str:
     """The live figures of one step."""
     text = " ".join(form.format(event[name]) for name, form in SHOWN.items() if name in event)
     return text.replace("Conv", "").replace(" ‖ ", "‖")
+
+
+def time_left(event: Event, form: str) -> str:
+    """The time left, but not after the very first step: that one waits for libraries to load."""
+    if "left" not in event or (event["phase"], event.get("epoch")) == ("search", 1):
+        return ""
+    return form.format(clock(float(event["left"])))
 
 
 def clock(seconds: float) -> str:
@@ -161,8 +174,8 @@ class Lines:
         total, number = getattr(self.steps, phase), int(event["epoch"])
         often = number % max(1, total // 5) == 0
         if often or time.monotonic() - self.said >= self.EVERY:
-            left = clock(float(event["left"]))
-            self.say(f"{phase} {number}/{max(total, number)}  {figures(event)}, left about {left}")
+            left = time_left(event, ", left about {}")
+            self.say(f"{phase} {number}/{max(total, number)}  {figures(event)}{left}")
 
     def beat(self) -> None:
         """A line if there was none for long: a step may take minutes."""
