@@ -75,7 +75,7 @@ def _label_rows(folder: Path, data: str | None, out: str) -> int:
     from gassip.deploy.row_runs import load_row_run
 
     run = load_row_run(folder, data)
-    if out == STDOUT:
+    if out == "-":
         run.write_csv(sys.stdout)
         return 0
     beside = Path(out).with_name(f".{Path(out).name}.{os.getpid()}.tmp")

@@ -61,9 +61,11 @@ def search_on_rows(
     """What was written, what was decided, and whether a time limit cut the search short."""
     import torch
 
+    from gassip.best.anytime import both
     from gassip.large.rows.run import Job, hops_folder, run_on_rows, save
     from gassip.train.deadline import Deadline, seconds_of
     from gassip.train.events import Steps, Watch
+    from gassip.train.loggers import logging
 
     torch.set_num_threads(args.threads)
     graph = graph_folder(args, out)
@@ -73,8 +75,9 @@ def search_on_rows(
         seconds = seconds_of(args.time_limit)
         deadline = Deadline.after((1 - WRITING) * seconds, since=args.since)
     steps = Steps(search=0, stage=26 if options.teach else 20, retrain=0)
-    with watching(steps, args.quiet) as show:
-        watch = Watch(show, steps, since=args.since, deadline=deadline)
+    told = {"preset": args.preset, "large": "on", "seed": args.seed}
+    with watching(steps, args.quiet) as show, logging(args.log, out, told) as log:
+        watch = Watch(both(show, log), steps, since=args.since, deadline=deadline)
         job = Job(
             graph=graph,
             hops=hops_folder(graph, out),
