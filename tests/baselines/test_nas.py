@@ -22,7 +22,14 @@ from gassip.baselines.darts_dropedge import DartsDropedge, drawn_edges
 from gassip.baselines.exhaustive import Exhaustive, rank_of
 from gassip.baselines.gassip import GassipMethod
 from gassip.baselines.gasso import OPS as GASSO_OPS
-from gassip.baselines.gasso import Gasso, GassoNet, edge_differences, structure_loss
+from gassip.baselines.gasso import (
+    Gasso,
+    GassoNet,
+    LinearGin,
+    edge_differences,
+    gasso_op,
+    structure_loss,
+)
 from gassip.baselines.gauss import Gauss, GaussNet, floor_weight, importance, node_weights
 from gassip.baselines.graphnas import (
     ACTIVATIONS,
@@ -544,11 +551,21 @@ def test_edge_differences_by_hand(path: Graph) -> None:
     )
 
 
+def test_gin_of_gasso_by_hand(path: Graph) -> None:
+    # 0 - 1 - 2, every edge weighs .5: W (x_i + .5 Σ_j x_j) + b with W = 2, b = 1; 3 is alone
+    op = gasso_op("GINConv", 1, 1, 1)
+    assert isinstance(op, LinearGin)
+    op.linear.weight.data.fill_(2.0)
+    op.linear.bias.data.fill_(1.0)
+    x = torch.tensor([[1.0], [3.0], [5.0], [7.0]])
+    masked = MaskedGraph.of(path, torch.full((4,), 0.5))
+    assert op(x, masked).squeeze(1).tolist() == [6.0, 13.0, 14.0, 15.0]
+
+
 def test_gasso_counts_its_whole_supernet(graph: Graph) -> None:
     solution = Gasso(hidden=8, heads=2, epochs=3, warmup_epochs=1).solve(graph, RunContext(0))
-    # operations of a layer d → f: gat d·f + f + 2f, gcn d·f + f, gin d·f + f + f² + f, sage 2·d·f +
-    # f, linear d·f + f
-    layer = lambda d, f: 6 * d * f + 8 * f + f * f  # noqa: E731
+    # operations of a layer d → f: gat d·f + f + 2f, gcn, gin and linear d·f + f, sage 2·d·f + f
+    layer = lambda d, f: 6 * d * f + 7 * f  # noqa: E731
     expected = layer(6, 8) + layer(8, 3) + 2 * len(GASSO_OPS) + 2 * graph.num_edges
     assert solution.weights_kept == solution.weights_total == expected
 
