@@ -7,7 +7,7 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from gassip.graph.csr import Csr
-from gassip.nn.kernels import iterate, multiply, segment_sum, transform
+from gassip.nn.kernels import iterate, log_softmax, multiply, product, segment_sum, transform
 from tests.graph.test_csr import random_csr
 
 
@@ -117,3 +117,19 @@ def test_iterating_is_multiplying_again_and_again_and_so_is_its_gradient(start: 
         lambda d: iterate(matrix, value, d.t().contiguous().t(), steps=2, back=0.3, start=start),
         (dense,),
     )
+
+
+@pytest.mark.parametrize("classes", [1, 3, 20])
+def test_log_softmax_is_torchs_with_its_gradient(classes: int) -> None:
+    z = 50 * torch.randn(6, classes, dtype=torch.float64)
+    torch.testing.assert_close(log_softmax(z), torch.log_softmax(z, 1))
+    far = torch.tensor([[1e4, -1e4, 0.0]])  # neither overflows nor is lost
+    torch.testing.assert_close(log_softmax(far), torch.log_softmax(far, 1))
+    assert torch.autograd.gradcheck(log_softmax, (z.div(50).requires_grad_(),))
+
+
+def test_narrow_products_have_the_gradient_of_wide_ones() -> None:
+    x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(product(x, weight), x @ weight)
+    assert torch.autograd.gradcheck(product, (x, weight))

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import METRICS, Metric
-from gassip.nn.dropout import kept
+from gassip.nn.dropout import DroppedRelu, kept
 from gassip.nn.kernels import multiply, product
 from gassip.nn.net import Architecture, Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
@@ -22,7 +22,7 @@ from gassip.train.batched import batchable, copies_at_once, retrain_many, solve_
 from gassip.train.batched.copies import Copies
 from gassip.train.batched.entries import Entries, Sparse
 from gassip.train.batched.first_layer import Adam, SparseFirst
-from gassip.train.batched.hops import DroppedRelu, repeated
+from gassip.train.batched.hops import repeated
 from gassip.train.plan import Plan, Solution
 from gassip.train.trainer import retrain, solve
 from tests.conftest import random_graph

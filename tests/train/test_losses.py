@@ -1,5 +1,4 @@
 from dataclasses import replace
-from math import log
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +8,7 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Model, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.settings.training import Recipe
-from gassip.train.losses import consistency, distillation, sharpened, supervised, training_loss
+from gassip.train.losses import agreement, sharpened, supervised, training_loss
 from tests.conftest import random_graph
 
 
@@ -34,29 +33,36 @@ def test_sharpening_by_hand() -> None:
 
 def test_consistency_by_hand() -> None:
     # the mean of (1, 0) and (.6, .4) is (.8, .2), at T = 1 the target: (.2² + .2²) for both passes
-    shares = [torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.4]])]
-    assert abs(float(consistency(shares, 1.0)) - 0.08) < 1e-6
-    assert float(consistency([torch.tensor([[0.5, 0.5]])] * 2, 0.5)) == 0.0
+    scores = [torch.tensor([[50.0, 0.0]]), torch.tensor([[0.6, 0.4]]).log()]
+    none = torch.zeros(1, 2)
+    assert abs(float(agreement(scores, none, 1.0, 1.0)) - 0.08) < 1e-6
+    assert float(agreement([torch.zeros(1, 2)] * 2, none, 1.0, 0.5)) < 1e-12
 
 
 def test_consistency_pulls_a_pass_towards_the_target_and_not_the_target_towards_it() -> None:
-    first, second = (
-        torch.tensor([[0.9, 0.1]], requires_grad=True),
-        torch.tensor([[0.5, 0.5]], requires_grad=True),
-    )
-    consistency([first, second], 1.0).backward()
-    # target (.7, .3) is a constant: the gradient of ½ ‖p − q‖² is p − q
-    torch.testing.assert_close(first.grad, torch.tensor([[0.2, -0.2]]))
-    torch.testing.assert_close(second.grad, torch.tensor([[-0.2, 0.2]]))
+    shares = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.5, 0.5]])]
+    scores = [share.log().requires_grad_() for share in shares]
+    agreement(scores, torch.zeros(1, 2), 1.0, 1.0).backward()
+    # target (.7, .3) is a constant: the gradient of ½ ‖p − q‖² by p is p − q; softmax turns g into
+    # p (g − <p, g>): .9 · (.2 − (.18 − .02)) = .036 and .5 · (−.2 − 0) = −.1
+    torch.testing.assert_close(scores[0].grad, torch.tensor([[0.036, -0.036]]))
+    torch.testing.assert_close(scores[1].grad, torch.tensor([[-0.1, 0.1]]))
 
 
-def test_distillation_by_hand() -> None:
-    log_share = torch.tensor([[0.5, 0.5], [0.25, 0.75]]).log()
-    teacher = torch.tensor([[1.0, 0.0], [0.5, 0.5]])
-    nodes = torch.tensor([False, True])
-    assert (
-        abs(float(distillation(log_share, teacher, nodes)) + 0.5 * (log(0.25) + log(0.75))) < 1e-6
-    )
+def test_the_gradient_by_hand_is_that_of_autograd() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = [torch.randn(5, 3, generator=generator).requires_grad_() for _ in range(2)]
+    targets = torch.rand(5, 3, generator=generator)
+    agreement(scores, targets, 0.7, 0.5).backward()
+    again = [own.detach().requires_grad_() for own in scores]
+    shares = [torch.softmax(own, 1) for own in again]
+    with torch.no_grad():
+        target = sharpened((shares[0] + shares[1]) / 2, 0.5)
+    apart = sum((share - target).square().sum(1).mean() for share in shares)
+    labels = sum((-(targets * share.log())).sum() for share in shares)
+    ((labels + 0.7 * apart) / 2).backward()
+    for own, other in zip(scores, again, strict=True):
+        torch.testing.assert_close(own.grad, other.grad)
 
 
 def test_without_more_to_learn_from_it_is_plain_cross_entropy() -> None:
@@ -81,8 +87,9 @@ def test_the_parts_add_up_under_their_weights() -> None:
     logits = torch.randn(graph.num_nodes, graph.num_classes, generator=generator)
     teacher = torch.softmax(torch.randn(logits.shape, generator=generator), 1)
     plain = loss_of(Recipe(), graph, logits, None, 1)
-    taught = float(distillation(torch.log_softmax(logits, 1), teacher, ~graph.train_mask))
-    agreed = float(consistency([torch.softmax(logits, 1)] * 2, 0.5))
+    others, log_share = ~graph.train_mask, torch.log_softmax(logits, 1)
+    taught = float(-(teacher[others] * log_share[others]).sum(1).mean())
+    agreed = float(agreement([logits] * 2, torch.zeros_like(logits), 1.0, 0.5))
     known = float(graph.train_mask.float().mean())
     alone = Recipe(consistency=2.0, consistency_ramp=50)
     assert abs(loss_of(alone, graph, logits, None, 25) - (plain + 0.5 * 2 * agreed)) < 1e-5
@@ -118,9 +125,8 @@ def test_what_a_teacher_says_of_labelled_nodes_changes_nothing() -> None:
     recipe = Recipe(distillation=1.0)
     assert loss_of(recipe, graph, logits, teacher, 1) == loss_of(recipe, graph, logits, other, 1)
     everything = replace(graph, train_mask=torch.ones_like(graph.train_mask))
-    assert loss_of(recipe, everything, logits, teacher, 1) == loss_of(
-        Recipe(), everything, logits, None, 1
-    )
+    alone = loss_of(Recipe(), everything, logits, None, 1)
+    assert abs(loss_of(recipe, everything, logits, teacher, 1) - alone) < 1e-6
 
 
 def test_two_passes_differ_by_dropout_alone() -> None:

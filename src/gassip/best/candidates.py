@@ -1,9 +1,10 @@
-"""Candidates: architectures trained in full, of which the best teach and compete to be the student.
+"""Candidates: architectures of which the best, after short trainings, are trained in full; these
+teach and compete to be the student.
 
 The default candidates (GCN, SAGE, MLP and APPNP among them) come first, then those whose paths of
-the supernet validate best. The recipe was chosen with the first candidate. If another one validates
-best, recipes compete with that one too, and the best candidates are trained by what wins. With many
-labels each candidate is cross-fitted: candidate k does not see the k-th fold of the training
+the supernet validate best. The recipe was chosen with the first candidate. If another one is ahead
+after the short trainings, recipes compete with that one, and what wins is for the full ones. With
+many labels each candidate is cross-fitted: candidate k does not see the k-th fold of the training
 labels, and the teacher's probabilities of a labelled node are out of fold.
 
 Shapes: N nodes.
@@ -37,6 +38,7 @@ class Candidates:
     trials: list[Trial]
     folds: list[Tensor]  # [N] bool each: training nodes whose labels a candidate has not seen
     recipes: list[str]  # by name
+    epochs: int  # of a full training
 
     @property
     def ranked(self) -> list[Trial]:
@@ -47,7 +49,8 @@ class Candidates:
     def best_recipe(self) -> tuple[str, Recipe]:
         """Of the candidate that validates best."""
         best = self.ranked[0]
-        return self.recipes[self.trials.index(best)], best.recipe
+        recipe = replace(best.recipe, epochs=self.epochs)
+        return self.recipes[self.trials.index(best)], recipe
 
     def best_architectures(self, count: int) -> list[tuple[str, ...]]:
         """The operations of the `count` best, best first."""
@@ -91,31 +94,35 @@ def ranked_paths(state: State, metric: Metric) -> list[Path]:
 
 
 def train_candidates(
-    trials: Trials, graph: Graph, architectures: Sequence[Architecture], name: str, recipe: Recipe
+    trials: Trials,
+    graph: Graph,
+    architectures: Sequence[Architecture],
+    name: str,
+    recipe: Recipe,
+    epochs: int,
 ) -> Candidates:
-    """All of them by the recipe of that name."""
+    """All of them by the recipe of that name, for a few epochs."""
+    short = replace(recipe, epochs=min(epochs, recipe.epochs))
     folds = label_folds(graph, len(architectures), trials.seed)
     pairs = zip(architectures, folds, strict=True)
-    requests = [_request(graph, architecture, fold, recipe) for architecture, fold in pairs]
-    return Candidates(trials.train_all("candidate", requests), folds, [name] * len(folds))
+    requests = [_request(graph, architecture, fold, short) for architecture, fold in pairs]
+    trained = trials.train_all("candidate trial", requests)
+    return Candidates(trained, folds, [name] * len(folds), recipe.epochs)
 
 
-def train_again(
+def train_best(
     trials: Trials, graph: Graph, candidates: Candidates, count: int, name: str, recipe: Recipe
 ) -> Candidates:
-    """The same, and the `count` best by another recipe."""
-    again = [candidates.trials.index(trial) for trial in candidates.ranked[:count]]
-    folds = [candidates.folds[k] for k in again]
+    """The same, of which the `count` best are trained in full by the recipe of that name."""
+    best = [candidates.trials.index(trial) for trial in candidates.ranked[:count]]
     requests = [
-        _request(graph, candidates.trials[k].architecture, fold, recipe)
-        for k, fold in zip(again, folds, strict=True)
+        _request(graph, candidates.trials[k].architecture, candidates.folds[k], recipe)
+        for k in sorted(best)
     ]
-    more = trials.train_all("candidate", requests)
-    return Candidates(
-        [*candidates.trials, *more],
-        [*candidates.folds, *folds],
-        [*candidates.recipes, *[name] * len(more)],
-    )
+    trained, names = list(candidates.trials), list(candidates.recipes)
+    for k, trial in zip(sorted(best), trials.train_all("candidate", requests), strict=True):
+        trained[k], names[k] = trial, name
+    return replace(candidates, trials=trained, recipes=names)
 
 
 def _request(graph: Graph, architecture: Architecture, fold: Tensor, recipe: Recipe) -> Request:

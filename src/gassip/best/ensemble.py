@@ -22,6 +22,7 @@ from gassip.best.calibration import bias_corrected, fit_temperature, log_likelih
 from gassip.best.candidates import Candidates
 from gassip.best.decisions import LIKELIHOOD, Decided
 from gassip.best.edge_cleaning import Cleaned
+from gassip.best.recipe import capped_dropout
 from gassip.best.rules import ENSEMBLE_STEPS, LIKELIHOOD_SIGMAS
 from gassip.best.significance import likelier, likelihood_gain
 from gassip.best.trials import Request, Trial, Trials
@@ -49,7 +50,7 @@ def build_teacher(
 ) -> Decided[Teacher]:
     """The mean of the best candidates, the kNN-graph net and the spectral regression."""
     graph = cleaned.graph
-    best = fewest(widened(trials, graph, candidates.ranked, settings), graph)
+    best = fewest(widened(trials, graph, candidates.ranked, recipe, settings), graph)
     predictors, nets = {"candidates": mean_probs(best)}, list(best)
     if settings.knn > 0:
         first = candidates.trials[0].architecture
@@ -70,7 +71,7 @@ def build_teacher(
 
 
 def widened(
-    trials: Trials, graph: Graph, ranked: Sequence[Trial], settings: Teaching
+    trials: Trials, graph: Graph, ranked: Sequence[Trial], recipe: Recipe, settings: Teaching
 ) -> list[Trial]:
     """The best candidates; with `teacher_hidden`, trained anew that wide on all labels."""
     best = list(ranked[: settings.teachers])
@@ -80,7 +81,8 @@ def widened(
     for trial in best:
         hidden = (settings.teacher_hidden,) * len(trial.architecture.hidden)
         wide = replace(trial.architecture, hidden=hidden)
-        requests.append(Request(architecture=wide, recipe=trial.recipe, graph=graph))
+        own = capped_dropout(recipe, wide)
+        requests.append(Request(architecture=wide, recipe=own, graph=graph))
     again = trials.train_all("teacher", requests)
     return sorted(again, key=lambda trial: -trial.value)
 
@@ -99,8 +101,10 @@ def fewest(ranked: Sequence[Trial], graph: Graph) -> list[Trial]:
 def knn_trial(
     trials: Trials, graph: Graph, like: Architecture, recipe: Recipe, count: int
 ) -> Trial:
-    """A GCN on the graph joined with its kNN graph: it errs elsewhere than the candidates."""
+    """A GCN on the graph joined with its kNN graph: it errs elsewhere than the candidates. By
+    labels alone: on so dense a graph passes agree long before the net has learned the classes."""
     architecture = replace(like, ops=(KNN_OPERATION,) * len(like.ops))
+    recipe = replace(recipe, consistency=0.0)
     return trials.train("kNN teacher", architecture, recipe, joined(graph, count))
 
 

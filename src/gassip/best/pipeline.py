@@ -15,7 +15,7 @@ from torch import Tensor
 from gassip.best.candidates import (
     Candidates,
     choose_candidates,
-    train_again,
+    train_best,
     train_candidates,
 )
 from gassip.best.decisions import Decisions
@@ -28,7 +28,7 @@ from gassip.best.label_propagation import add_label_propagation
 from gassip.best.level import keep_level
 from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
 from gassip.best.pruning import prune_if_behind
-from gassip.best.recipe import capped_dropout, choose_recipe, student_recipe
+from gassip.best.recipe import choose_recipe, student_recipe
 from gassip.best.student import (
     Chosen,
     Classroom,
@@ -44,6 +44,7 @@ from gassip.paper import loop
 from gassip.paper.induce import best_plan, induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
+from gassip.settings.training import Recipe
 from gassip.train.deadline import Deadline
 from gassip.train.events import Steps
 from gassip.train.leaderboard import Standing, with_taken
@@ -184,9 +185,14 @@ def improve(
     graph, size = cleaned.graph, best.student.size_share
     architectures = choose_candidates(state, settings, trials.metric)
     name, recipe = log(choose_recipe(trials, graph, architectures[0], settings))
-    candidates = train_candidates(trials, graph, architectures, name, recipe)
-    candidates = with_own_recipe(trials, graph, candidates, settings, log)
-    name, recipe = candidates.best_recipe
+    candidates = train_candidates(
+        trials, graph, architectures, name, recipe, best.recipe.trial_epochs
+    )
+    name, recipe = own_recipe(trials, graph, candidates, settings, (name, recipe), log)
+    if best.teaching.teacher_hidden == 0:  # else the best are trained anew, wider
+        survivors = max(best.teaching.teachers, best.student.students)
+        candidates = train_best(trials, graph, candidates, survivors, name, recipe)
+        name, recipe = candidates.best_recipe
     teacher = log(build_teacher(trials, cleaned, candidates, recipe, best.teaching))
     edge_mask = found.edge_mask[cleaned.kept]
     taught = student_recipe(name, recipe)
@@ -210,20 +216,21 @@ def improve(
     return replace(plan, leaderboard=with_taken(board, student.trial.name))
 
 
-def with_own_recipe(
-    trials: Trials, graph: Graph, candidates: Candidates, settings: Settings, log: Decisions
-) -> Candidates:
+def own_recipe(
+    trials: Trials,
+    graph: Graph,
+    candidates: Candidates,
+    settings: Settings,
+    chosen: tuple[str, Recipe],
+    log: Decisions,
+) -> tuple[str, Recipe]:
     """The recipe was chosen with the first candidate; if another one validates best, recipes
-    compete with that one, and the best are trained by what wins."""
+    compete with that one."""
     assert settings.best is not None
     best, names = candidates.ranked[0], settings.best.recipe.recipes
     if len(names) == 1 or best.architecture.ops == candidates.trials[0].architecture.ops:
-        return candidates
-    name, recipe = log(choose_recipe(trials, graph, best.architecture, settings))
-    if capped_dropout(recipe, best.architecture) == best.recipe:
-        return candidates
-    count = settings.best.teaching.teachers
-    return train_again(trials, graph, candidates, count, name, recipe)
+        return chosen
+    return log(choose_recipe(trials, graph, best.architecture, settings))
 
 
 def teacher_standing(teacher: Teacher, graph: Graph, metric: Metric) -> Standing:
@@ -283,7 +290,8 @@ def num_rows(settings: Settings) -> int:
     pruned = (best.student.students + len(pruning.prune_candidates)) * (1 + len(pruning.size_steps))
     with_labels = best.labels.label_propagation and best.labels.serves == "own"
     labels = teaching.teachers + 1 if with_labels else 0
-    teachers = best.candidates.candidates + wider + int(teaching.knn > 0)
+    survivors = max(teaching.teachers, best.student.students)
+    teachers = best.candidates.candidates + (wider or survivors) + int(teaching.knn > 0)
     level = 3 * best.student.level
     students = best.student.students + cuts + pruned * bool(pruning.size_steps) + level + labels
     return epochs + recipes + regressions + teachers + students

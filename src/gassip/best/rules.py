@@ -137,7 +137,7 @@ PRUNE_MARGIN = Threshold(
 LARGER_MARGIN = Threshold(
     0.02, "validation score", "a student this close to its teacher is not given more weights"
 )
-PRUNE_RATE = Threshold(2, "times the learning rate", "a net that is pruned takes larger steps")
+PRUNE_RATE = Threshold(1, "times the learning rate", "a net that is pruned takes larger steps")
 PRUNE_DECAY = Threshold(2e-4, "weight decay, at least", "of a net that is pruned")
 NODE_DROPOUT_CAP = Threshold(
     0.5, "dropout, at most", "of a net whose operation drops whole nodes besides"
@@ -155,8 +155,8 @@ HUGE = Threshold(100_000, "nodes", "fewer still; batch norm validates best there
 
 HIDDEN = 64  # units of a candidate
 
-LARGE_STEPS = {"retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40}
-HUGE_STEPS = LARGE_STEPS | {"epochs": 20, "retrain_epochs": 75, "prune_epochs": 300}
+LARGE_STEPS = {"retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 30}
+HUGE_STEPS = LARGE_STEPS | {"epochs": 8, "retrain_epochs": 50, "prune_epochs": 150}
 HUGE_CHOICE: dict[str, Any] = {
     "recipes": ["norm", "strong", "medium"],
     "teacher_hidden": 256,
@@ -212,12 +212,11 @@ RULES = (
         f"at least {LARGE:,.0f} nodes",
         lambda facts: facts.nodes >= LARGE,
         lambda facts, given: {
-            "epochs": 40,
             "candidates": 7,
             "knn": 0,
             "default_candidates": [*given["default_candidates"], "ArmaConv+ArmaConv"],
         },
-        "40 search epochs, 7 candidates with ARMA ‖ ARMA, no kNN-graph teacher",
+        "7 candidates with ARMA ‖ ARMA, no kNN-graph teacher",
         "LARGE; exact neighbours cost N²",
     ),
     Rule(
@@ -225,7 +224,7 @@ RULES = (
         f"at least {LARGE:,.0f} nodes, no bag of words",
         lambda facts: facts.nodes >= LARGE and not facts.words,
         lambda facts, given: dict(LARGE_STEPS),
-        "learning rate .03, 150 epochs, 600 with pruning, 40 per trial",
+        "75 epochs, 300 with pruning, 30 per trial",
         "a net that reads words has weights enough: its steps stay those of small graphs",
     ),
     Rule(
@@ -235,7 +234,7 @@ RULES = (
         lambda facts, given: (
             HUGE_STEPS | HUGE_CHOICE | {"default_candidates": with_gcn_appnp(given)}
         ),
-        "20 search epochs, 75 of training, 300 with pruning; `norm` first; teachers of 256 units; "
+        "8 search epochs, 50 of training, 150 with pruning; `norm` first; teachers of 256 units; "
         "2 students; GCN ‖ APPNP5 for Linear ‖ APPNP10",
         "HUGE",
     ),

@@ -297,6 +297,8 @@ def train_by(
         metric=metric,
         loss=training_loss(recipe, teacher),
         keep=recipe.keep_epoch,
+        schedule=recipe.schedule,
+        validate_every=recipe.validate_every,
         pruning=Pruning.of(recipe),
         deadline=deadline,
     )

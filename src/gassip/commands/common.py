@@ -300,10 +300,13 @@ def say_which_graph(args: argparse.Namespace) -> None:
 
 
 def set_threads(threads: int) -> None:
-    """One by default: on busy cores two threads take several times the time of one."""
+    """One by default: on busy cores two threads take several times the time of one. numpy's and
+    scipy's linear algebra too."""
     import torch
+    from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(threads)
+    threadpool_limits(threads)
 
 
 def jobs_flag(parser: Any) -> None:

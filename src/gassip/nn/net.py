@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.dropout import drop, kept_like
+from gassip.nn.dropout import drop, dropped_relu, kept_like
 from gassip.nn.kernels import product, transform
 from gassip.nn.propagate import MaskedGraph, propagate
 from gassip.operations import OPERATIONS
@@ -286,10 +286,11 @@ class Net(Model):
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         h: Tensor | Csr = self.inputs(x)
         for l, layer in enumerate(self.layers):
-            if l > 0:
-                h = F.relu(h)  # type: ignore[arg-type]
-                h = self.norms[l - 1](h) if self.norms else h
-            h = drop(h, self.dropout if self.drops else 0.0)
+            rate = self.dropout if self.drops else 0.0
+            if l > 0 and not self.norms:
+                h = dropped_relu(h, rate)  # type: ignore[arg-type]
+            else:
+                h = drop(self.norms[l - 1](F.relu(h)) if l > 0 else h, rate)  # type: ignore[arg-type]
             if l == 0 and self.smooths_first(h, graph):
                 h = self.first(h, graph)  # type: ignore[arg-type]
                 continue

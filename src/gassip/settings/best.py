@@ -40,7 +40,11 @@ class RecipeTrials(Part):
         "recipes that compete: strong, medium, norm, mild, or given (the retrain settings); "
         "the first stays unless another validates better",
     )
-    trial_epochs: int = setting(100, "epochs of one trial of a recipe", POSITIVE)
+    trial_epochs: int = setting(
+        50,
+        "epochs of one trial of a recipe, and of a candidate before the best are trained on",
+        POSITIVE,
+    )
     standardise: bool = setting(True, "standardise dense features if that validates better")
 
     def __post_init__(self) -> None:
@@ -54,7 +58,7 @@ class RecipeTrials(Part):
 class Candidates(Part):
     """Architectures that compete to be teachers and students."""
 
-    candidates: int = setting(6, "architectures trained in full", POSITIVE)
+    candidates: int = setting(6, "architectures that compete", POSITIVE)
     default_candidates: tuple[str, ...] = setting(
         (
             "Linear+APPNP10",
@@ -94,7 +98,7 @@ class Teaching(Part):
     consistency_temperature: float = setting(
         0.5, "sharpening temperature of the consistency target", POSITIVE
     )
-    consistency_ramp: int = setting(50, "epochs over which the consistency weight grows", POSITIVE)
+    consistency_ramp: int = setting(25, "epochs over which the consistency weight grows", POSITIVE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +174,7 @@ class Pruned(Part):
         "to size; 1 turns pruning off",
         POSITIVE,
     )
-    prune_epochs: int = setting(1200, "epochs of a training with pruning", POSITIVE)
+    prune_epochs: int = setting(400, "epochs of a training with pruning", POSITIVE)
     prune_candidates: tuple[str, ...] = setting(
         ("ArmaConv+ArmaConv",), "architectures that always compete to be pruned"
     )

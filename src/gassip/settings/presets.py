@@ -41,7 +41,8 @@ PAPER: dict[str, Any] = {
 }
 BEST_SEARCH: dict[str, Any] = {
     "ops": MORE_OPS,
-    "epochs": 100,
+    "epochs": 15,
+    "warmup_epochs": 5,
     "weight_form": "double",
     "weight_gain": 1.0,
     "weight_groups": "unit",
@@ -51,13 +52,17 @@ BEST_SEARCH: dict[str, Any] = {
     "loss_nodes": "all",
     "kept_edges": "binary",
     "direction": "auto",
+    "retrain_epochs": 100,
+    "retrain_lr": 0.03,
+    "schedule": "cosine",
+    "validate_every": 5,
 }
 
 GOOD: dict[str, Any] = {
-    "epochs": 20,
+    "epochs": 10,
     "warmup_epochs": 5,
     "recipes": ("strong", "medium", "norm"),
-    "trial_epochs": 50,
+    "trial_epochs": 30,
     "candidates": 3,
     "default_candidates": ("Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv"),
     "teachers": 2,

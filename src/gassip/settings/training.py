@@ -9,6 +9,7 @@ from gassip.settings.fields import NOT_NEGATIVE, POSITIVE, PROBABILITY, Part, se
 Start = Literal["fresh", "rewind", "inherit"]
 Keep = Literal["best", "last"]
 PruneRule = Literal["magnitude", "random"]
+Schedule = Literal["constant", "cosine"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,10 @@ class Retraining(Part):
         flat="retrain_dropouts",
     )
     keep_epoch: Keep = setting("best", "epoch that is kept: the best on validation, or the last")
+    schedule: Schedule = setting(
+        "constant", "learning rate over the epochs: as it is, or half a cosine down to 0"
+    )
+    validate_every: int = setting(1, "epochs from one validation to the next", POSITIVE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,8 @@ class Recipe(Part):
     fit_bias: bool = setting(
         False, "a bias for each class, fitted to macro F1 on validation nodes after the training"
     )
+    schedule: Schedule = setting("constant", "learning rate over the epochs")
+    validate_every: int = setting(1, "epochs from one validation to the next", POSITIVE)
     consistency: float = setting(
         0.0, "weight of the consistency loss, of nets without a teacher", NOT_NEGATIVE
     )
@@ -81,5 +88,7 @@ class Recipe(Part):
             weight_decay=retraining.weight_decay,
             dropout=retraining.dropout,
             keep_epoch=retraining.keep_epoch,
+            schedule=retraining.schedule,
+            validate_every=retraining.validate_every,
             batch_norm=batch_norm,
         )

@@ -22,9 +22,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from gassip.graph.graph import Graph
+from gassip.nn.kernels import log_softmax, row_sums, softmax
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.settings.training import Recipe
@@ -39,22 +41,42 @@ def supervised(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> T
 
 def sharpened(share: Tensor, temperature: float) -> Tensor:
     """q: each row of shares [N, C] to the power 1/T, normalised again."""
-    return torch.softmax(share.clamp_min(1e-30).log() / temperature, 1)
+    return softmax(share.clamp_min(1e-30).log() / temperature)
 
 
-def consistency(shares: Sequence[Tensor], temperature: float) -> Tensor:
-    """L_con over passes [N, C] each."""
-    with torch.no_grad():
-        target = sharpened(torch.stack(list(shares)).mean(0), temperature)
-    return torch.stack([(probs - target).square().sum(1).mean() for probs in shares]).mean()
+class _Agreement(torch.autograd.Function):
+    """L of a net alone from the class scores z [S, N, C] of its passes, with ∂L / ∂z by hand:
+
+    ∂L / ∂ log p_i^s = (2 w p_i^s (p_i^s − q_i) / N − T_i) / S,   T of the mean cross-entropy
+    """
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, targets: Tensor, weight: float, temperature: float, *scores: Tensor
+    ) -> Tensor:
+        count, nodes = len(scores), max(1, targets.shape[0])
+        log_share = log_softmax(torch.cat(scores)).view(count, *targets.shape)
+        share = log_share.exp()
+        apart = share - sharpened(share.sum(0).div_(count), temperature)
+        value = (weight / nodes * apart.square().sum() - (targets * log_share).sum()) / count
+        slope = (2 * weight / nodes * share * apart).sub_(targets).div_(count)
+        slope -= share * row_sums(slope.view(-1, targets.shape[1])).view(count, -1, 1)
+        ctx.save_for_backward(slope)
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (slope,) = ctx.saved_tensors  # type: ignore[attr-defined]
+        return (None, None, None, *(grad * slope))
 
 
-def distillation(
-    log_share: Tensor, teacher: Tensor, nodes: Tensor, weight: Tensor | None = None
+def agreement(
+    scores: Sequence[Tensor], targets: Tensor, weight: float, temperature: float
 ) -> Tensor:
-    """L_dis of one pass over the nodes marked in `nodes`, with a weight for each class [C]."""
-    soft = teacher[nodes] if weight is None else teacher[nodes] * weight
-    return -(soft * log_share[nodes]).sum(1).mean()
+    """mean_s CE(T, p^s) + w L_con of passes with class scores [N, C] each; T [N, C] is what each
+    node counts for each class."""
+    return _Agreement.apply(targets, weight, temperature, *scores)
 
 
 def class_weights(graph: Graph) -> Tensor:
@@ -63,55 +85,65 @@ def class_weights(graph: Graph) -> Tensor:
     return torch.where(counts > 0, counts.sum() / (graph.num_classes * counts.clamp_min(1)), 1.0)
 
 
-def labels_loss(log_share: Tensor, graph: Graph, weight: Tensor | None) -> Tensor:
-    """CE(y, p on V_L) of log p [N, C]: the mean of w_y CE(y, p), in which Σ w_y = n."""
-    return F.nll_loss(log_share[graph.train_mask], graph.y[graph.train_mask], weight)
-
-
-def weights_of(recipe: Recipe, graph: Graph) -> Tensor | None:
-    return class_weights(graph) if recipe.class_weights else None
-
-
 def training_loss(recipe: Recipe, teacher: Tensor | None = None) -> Loss:
     """The loss that the recipe names; plain cross-entropy where it names nothing."""
     if teacher is not None and recipe.distillation > 0:
-        return taught(teacher, recipe)
+        return summed(Targets(recipe, teacher))
     if recipe.consistency > 0:
         return alone(recipe)
-    return weighted if recipe.class_weights else supervised
+    return summed(Targets(recipe)) if recipe.class_weights else supervised
 
 
-def weighted(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
-    """Cross-entropy on the training nodes, classes weighted."""
-    log_share = F.log_softmax(model.run(graph.x, masked), 1)
-    return labels_loss(log_share, graph, class_weights(graph))
+class Targets:
+    """T [N, C] of a cross-entropy −Σ T ⊙ log p; made once for the graph of a training."""
+
+    def __init__(self, recipe: Recipe, teacher: Tensor | None = None) -> None:
+        self.recipe, self.teacher = recipe, teacher
+        self.last: tuple[Graph, Tensor] | None = None
+
+    def of(self, graph: Graph) -> Tensor:
+        if self.last is None or self.last[0] is not graph:
+            targets = label_targets(graph)
+            if self.teacher is not None:
+                targets = taught_targets(graph, self.teacher, self.recipe.distillation)
+            weight = class_weights(graph) if self.recipe.class_weights else None
+            self.last = (graph, targets if weight is None else targets * weight)
+        return self.last[1]
 
 
-def alone(recipe: Recipe) -> Loss:
-    """Labels, and the agreement of two passes."""
+def label_targets(graph: Graph) -> Tensor:
+    """T of the mean cross-entropy over the training nodes."""
+    targets = torch.zeros(graph.num_nodes, graph.num_classes, device=graph.device)
+    nodes = torch.nonzero(graph.train_mask).squeeze(1)
+    targets[nodes, graph.y[nodes]] = 1 / max(1, nodes.numel())
+    return targets
+
+
+def taught_targets(graph: Graph, teacher: Tensor, weight: float) -> Tensor:
+    """T of a net with a teacher: ρ / |V_L| for a label, w (1 − ρ) t / (N − |V_L|) elsewhere."""
+    train = graph.train_mask
+    share = float(train.float().mean())
+    others = max(1, int((~train).sum()))
+    soft = weight * (1 - share) / others * teacher
+    return torch.where(train.unsqueeze(1), share * label_targets(graph), soft)
+
+
+def summed(targets: Targets) -> Loss:
+    """−Σ T ⊙ log p of one pass."""
 
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
-        logs = [F.log_softmax(model.run(graph.x, masked), 1) for _ in range(2)]
-        weight = weights_of(recipe, graph)
-        labels = torch.stack([labels_loss(log_probs, graph, weight) for log_probs in logs]).mean()
-        agreement = consistency(
-            [log_probs.exp() for log_probs in logs], recipe.consistency_temperature
-        )
-        return labels + recipe.consistency * min(1.0, epoch / recipe.consistency_ramp) * agreement
+        return -(targets.of(graph) * log_softmax(model.run(graph.x, masked))).sum()
 
     return loss
 
 
-def taught(teacher: Tensor, recipe: Recipe) -> Loss:
-    """Labels, and what the teacher says of the other nodes."""
+def alone(recipe: Recipe) -> Loss:
+    """Labels, and the agreement of two passes."""
+    targets = Targets(recipe)
 
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
-        log_share, train = F.log_softmax(model.run(graph.x, masked), 1), graph.train_mask
-        share, weight = float(train.float().mean()), weights_of(recipe, graph)
-        labels = share * labels_loss(log_share, graph, weight)
-        if share == 1:
-            return labels
-        soft = distillation(log_share, teacher, ~train, weight)
-        return labels + recipe.distillation * (1 - share) * soft
+        scores = [model.run(graph.x, masked) for _ in range(2)]
+        weight = recipe.consistency * min(1.0, epoch / recipe.consistency_ramp)
+        return agreement(scores, targets.of(graph), weight, recipe.consistency_temperature)
 
     return loss

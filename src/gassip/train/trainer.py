@@ -8,6 +8,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import cos, pi
 
 import torch
 from torch import Tensor
@@ -51,13 +52,16 @@ def train(
     metric: Metric = "accuracy",
     loss: Loss = supervised,
     keep: str = "best",
+    schedule: str = "constant",
+    validate_every: int = 1,
     pruning: Pruning | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     deadline: Deadline | None = None,
 ) -> int:
-    """Adam on `loss`; leaves `model` at its best validation epoch, or its `last`, and returns that
-    epoch (from 1). A deadline ends the training after any epoch; `TimeUp` if no net is left then:
-    one that is pruned on the way was not yet as small as it is to be."""
+    """Adam on `loss`, validated every few epochs and in the last; leaves `model` at its best
+    validation epoch, or its `last`, and returns that epoch (from 1). A deadline ends the training
+    after any epoch; `TimeUp` if no net is left then: one that is pruned on the way was not yet as
+    small as it is to be."""
     if pruning is not None:
         pruning.check(model)
     masked = MaskedGraph.of(graph, lasting=True)
@@ -69,6 +73,7 @@ def train(
             break
         model.train()
         optimizer.zero_grad()
+        optimizer.param_groups[0]["lr"] = lr * decayed(schedule, epoch, epochs)
         value_of_loss = loss(model, graph, masked, epoch)
         check_loss(value_of_loss, graph, epoch, lr)
         value_of_loss.backward()
@@ -78,6 +83,7 @@ def train(
         settled = (
             pruning is None or epoch >= pruning.last
         )  # before, it is not yet the net that it is to be
+        settled = settled and (epoch % validate_every == 0 or epoch == epochs)
         candidate = settled and (keep == "best" or epoch == epochs)
         row: dict[str, float] = {"epoch": epoch}
         if candidate or (settled and on_epoch):
@@ -95,6 +101,11 @@ def train(
     model.label_logits = None
     model.eval()
     return best_epoch
+
+
+def decayed(schedule: str, epoch: int, epochs: int) -> float:
+    """The factor of the learning rate in an epoch (from 1): (1 + cos(π (e − 1) / T)) / 2, or 1."""
+    return (1 + cos(pi * (epoch - 1) / epochs)) / 2 if schedule == "cosine" else 1.0
 
 
 def at_deadline(
@@ -151,6 +162,8 @@ def solve(
     metric: Metric = "accuracy",
     loss: Loss = supervised,
     keep: str = "best",
+    schedule: str = "constant",
+    validate_every: int = 1,
     pruning: Pruning | None = None,
     edges_total: int | None = None,
     on_epoch: Callable[[dict[str, float]], None] | None = None,
@@ -171,6 +184,8 @@ def solve(
             metric=metric,
             loss=loss,
             keep=keep,
+            schedule=schedule,
+            validate_every=validate_every,
             pruning=pruning,
             on_epoch=on_epoch,
             deadline=deadline,
@@ -232,6 +247,8 @@ def retrain(
         metric=metric,
         loss=training_loss(recipe, plan.teacher),
         keep=recipe.keep_epoch,
+        schedule=recipe.schedule,
+        validate_every=recipe.validate_every,
         pruning=Pruning.of(recipe),
         edges_total=plan.edge_keep.numel(),
         on_epoch=on_epoch,

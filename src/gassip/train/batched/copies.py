@@ -12,14 +12,13 @@ from torch.nn import functional as F
 
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.dropout import kept, words
+from gassip.nn.dropout import DroppedRelu, kept, words
 from gassip.nn.kernels import product
 from gassip.nn.net import Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
 from gassip.train.batched.entries import Entries, Sparse, rows_of
 from gassip.train.batched.hops import (
-    DroppedRelu,
     Hop,
     attend,
     edge_values,

@@ -8,12 +8,10 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.dropout import kept, passing
 from gassip.nn.kernels import multiply, segment_sum
 from gassip.nn.propagate import NEGATIVE_SLOPE, MaskedGraph
 from gassip.operations import Operation
@@ -121,21 +119,3 @@ def _shares(hop: Hop, sender: Tensor, receiver: Tensor) -> Tensor:
         floor = top.index_select(0, row)
     grown = weight * torch.exp(torch.where(logit > floor, floor, logit) - floor)
     return grown / segment_sum(hop.many, grown).index_select(0, row)
-
-
-class DroppedRelu(torch.autograd.Function):
-    """y = dropout(ReLU(h)); dh = dy / (1 - p) where y > 0."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, h: Tensor, bits: Tensor, p: float) -> Tensor:
-        ctx.scale = passing(p)[1]  # type: ignore[attr-defined]
-        out = kept(bits, p, h.dtype).mul_(h).clamp_min_(0.0)
-        ctx.save_for_backward(out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None, None]:
-        (out,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        grad = torch.ops.aten.threshold_backward(grad, out, 0.0)
-        return grad.mul_(ctx.scale), None, None  # type: ignore[attr-defined]

@@ -106,6 +106,7 @@ def retrain_many(
     pruning, by single runs."""
     recipe = plan.recipe
     plain = training_loss(recipe, plan.teacher) is supervised and recipe.keep_epoch == "best"
+    plain = plain and recipe.schedule == "constant" and recipe.validate_every == 1
     if not plain or recipe.prune_to > 0 or recipe.label_weight > 0 or recipe.fit_bias:
         return [retrain(graph, plan, seed=seed, metric=metric, on_epoch=on_epoch) for seed in seeds]
     kept = plan.on(graph)
