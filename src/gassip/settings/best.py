@@ -140,7 +140,7 @@ class EdgeCut(Part):
     )
     edge_shares: tuple[float, ...] = setting(
         (0.89, 0.75, 0.6, 0.4, 0.2),
-        "shares of edges kept, each tried unless the one before validated worse",
+        "shares of edges kept, until validation is worse",
         SHARES,
     )
 

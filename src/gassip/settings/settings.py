@@ -20,7 +20,7 @@ from gassip.settings.search import Search
 from gassip.settings.training import Retraining
 
 Direction = Literal["given", "both", "auto"]
-DIRECTION_HELP = "direction of edges: given, both (symmetrised), auto (by validation)"
+DIRECTION_HELP = "edges as given, both ways, or auto (by validation)"
 
 
 @dataclass(frozen=True)
