@@ -15,6 +15,7 @@ from gassip.cli import main
 from gassip.commands import explain
 from gassip.commands.flags import USUAL, Screen, given_settings, shown_value
 from gassip.commands.search import SCREEN
+from gassip.settings.presets import best
 from gassip.settings.settings import FIELDS, foreign
 from gassip.train.plan import Decision
 
@@ -59,7 +60,8 @@ def test_help_fits_two_screens(
 
 
 def test_help_shows_the_values_of_the_preset_given(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "search epochs T [100]" in screen(capsys, "search", "--help")
+    usual = best().search.epochs
+    assert f"search epochs T [{usual}]" in screen(capsys, "search", "--help")
     assert "search epochs T [250]" in screen(capsys, "search", "--help", "--preset", "paper")
     assert "search epochs T [250]" in screen(capsys, "search", "--preset=paper", "-h")
     assert "per hidden unit (element, unit) [unit]" in " ".join(

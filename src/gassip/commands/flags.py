@@ -79,7 +79,7 @@ def preset_flags(parser: Any, screen: Screen) -> None:
         choices=METRICS,
         default="accuracy",
         metavar="NAME",
-        help=f"metric on validation nodes: {', '.join(METRICS)} (default %(default)s)",
+        help=f"on validation nodes: {', '.join(METRICS)} (default %(default)s)",
     )
 
 
