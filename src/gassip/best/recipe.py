@@ -78,7 +78,9 @@ def choose_recipe(
     assert settings.best is not None
     names, epochs = settings.best.recipe.recipes, settings.best.recipe.trial_epochs
     base = first_recipe(settings, trials.metric)
-    beside = choices_beside(graph, trials.metric, standardise=settings.best.recipe.standardise)
+    beside = choices_beside(
+        graph, trials.metric, standardise=settings.best.recipe.standardise_features
+    )
     if len(names) == 1 and not beside:
         decision = Decision(stage="recipe", taken=names[0])
         return Decided((names[0], named(names[0], base)), decision)

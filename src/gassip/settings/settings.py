@@ -115,6 +115,7 @@ def _fields() -> dict[str, Field]:
     for where, part, stage in parts:
         for entry in fields(part):
             name = entry.metadata["flat"] or entry.name
+            assert name not in found, f"two settings are called {name}"
             title = (part.__doc__ or where).rstrip(".")
             kind, text = types_of(part)[entry.name], entry.metadata["help"]
             found[name] = Field(name, title, kind, entry.default, text, where, entry.name, stage)
