@@ -10,7 +10,7 @@ Shapes: N nodes, C classes.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from gassip.deploy.row_runs import hops_name, known_labels
 from gassip.errors import GassipError
 from gassip.graph.store import META, GraphFolder, sha256
 from gassip.large.adjacency import stored_edges, symmetric
+from gassip.large.cluster import InProcess, Tasks
 from gassip.large.hops import Hops, Precision, needed, open_hops, propagate
 from gassip.large.kernels import LARGE, Edges, compiled_here
 from gassip.large.rows.data import Chosen, Tables
@@ -64,6 +65,7 @@ class Job:
     deadline: Deadline | None = None
     hear: Callable[[Row], None] = lambda row: None
     said: Callable[[str], None] = lambda text: None
+    tasks: Tasks = field(default_factory=InProcess)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,7 +124,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
     if need.blocks:
         job.said(f"hops, edges {key}: {need}")
     exact = None if job.precision == "float32" else chosen.val
-    propagate(hops, edges, threads=job.threads, exact=exact, said=job.said)
+    propagate(hops, edges, threads=job.threads, exact=exact, tasks=job.tasks, said=job.said)
     return Trials(
         hops=hops,
         edges=edges,
@@ -134,6 +136,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         threads=job.threads,
         deadline=job.deadline,
         hear=job.hear,
+        tasks=job.tasks,
     )
 
 
@@ -203,7 +206,7 @@ def all_scores(trials: Trials, found: Found) -> Scores:
     graph = trials.hops.graph
     y, split = np.asarray(graph.array("y")), np.asarray(graph.array("split"))
     kept: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
-    for start, scores in model_of(trials, found).blocks():
+    for start, scores in model_of(trials, found).blocks(trials.tasks):
         stop = start + len(scores)
         for name, number in SPLITS.items():
             kept[name].append(scores[(split[start:stop] == number) & (y[start:stop] >= 0)])
