@@ -37,7 +37,7 @@ from gassip.metrics import METRICS, Metric, score
 from gassip.nn.size import Size, macs_of, packed
 from gassip.runs.format import PREPARATION
 from gassip.runs.history import history_csv, history_svg
-from gassip.runs.write import Meta, _decision, _plain, _sealed, check_target, to_json, versions
+from gassip.runs.write import Meta, check_target, decision_row, plain, sealed, to_json, versions
 from gassip.settings.training import Recipe
 from gassip.train.deadline import Deadline
 from gassip.train.leaderboard import FILE as LEADERBOARD
@@ -247,7 +247,7 @@ def save(
     title = f"{graph.meta['name']} · {preset}, search on rows · seed {job.seed}"
     contents = {
         "model.safetensors": packed(net),
-        "decisions.json": to_json([_decision(one) for one in outcome.decisions]).encode(),
+        "decisions.json": to_json([decision_row(one) for one in outcome.decisions]).encode(),
         LEADERBOARD: to_json(to_rows(final(outcome.trials.board, own))).encode(),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history, title, found.trained.epoch),
@@ -256,7 +256,7 @@ def save(
         contents[PREPARATION] = graph.preparation.to_json().encode()
     meta = _meta(outcome, sized) | {"preset": preset, "budget": dict(budget)}
     meta["source"] = dict(source) | {"fingerprint": sha256(graph.path / META)}
-    return _sealed(out, meta, contents)
+    return sealed(out, meta, contents)
 
 
 def size_of(outcome: Outcome) -> Size:
@@ -275,7 +275,7 @@ def _meta(outcome: Outcome, sized: Size) -> Meta:
     job, found, graph = outcome.job, outcome.found, outcome.job.graph
     net = found.trained.net
     kept, total = net.num_weights()
-    shape = _plain(net.architecture)
+    shape = plain(net.architecture)
     recipe = Recipe(
         epochs=max(1, found.trained.epoch),
         lr=LR,

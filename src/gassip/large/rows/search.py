@@ -36,6 +36,7 @@ RUNG_EPOCHS = 20
 TEACHERS, TEACHER_WIDTH, CHAIN_WIDTH = 3, 256, 64
 MOST_SEGMENTS = 3
 PRUNE_FROM = 4  # as the setting of `best`
+HIGHEST = "validation score; the highest is taken"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +104,7 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
             break
         shapes = shapes[: max(TEACHERS, (len(shapes) + 1) // 2)]
         rows = min(len(train), 4 * rows)
-    made.append(Decision(stage="hops", taken=str(shapes[0]), tried=tuple(tried)))
+    made.append(_decision("hops", str(shapes[0]), tried, HIGHEST, None))
     return shapes
 
 
@@ -255,7 +256,7 @@ def _decision(
     taken: str,
     tried: Sequence[Row],
     statistic: str = SCORE,
-    threshold: float = float(SCORE_SIGMAS),
+    threshold: float | None = float(SCORE_SIGMAS),
 ) -> Decision:
     return Decision(
         stage=stage, taken=taken, tried=tuple(tried), statistic=statistic, threshold=threshold
