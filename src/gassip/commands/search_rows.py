@@ -44,7 +44,7 @@ def large_flags(parser: Parser | Any, screen: Screen) -> None:
     parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
-        help="search on rows with Ray: auto, or HOST:PORT of a head (docs/LARGE.md)",
+        help=screen.rare("search on rows with Ray: auto, or HOST:PORT of a head"),
     )
 
 
