@@ -33,6 +33,8 @@ SAYS = {
     "deadline": ("best 0.", "took "),
     "deploy_without_torch": ("a new node is",),
     "c_and_page": ("agree", "net.html"),
+    "large_graph": ("hops on disk", "a new node is class"),
+    "ray_cluster": ("equal scores: True",),
     "add_operation": ("Linear ‖ APPNP3", "by hand"),
     "add_method": ("mean test accuracy 0.7", "sgc test accuracy 0.7"),
 }

@@ -21,18 +21,24 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from gassip.deploy.row_runs import is_row_run
+    from gassip.runs.format import read_meta
+    from gassip.runs.read import read_decisions
     from gassip.runs.write import open_run, to_json
 
-    made = open_run(args.folder)
-    if made.meta["schema"] == 1:
+    folder = Path(args.folder)
+    meta = read_meta(folder)
+    if not is_row_run(meta):
+        meta = open_run(folder).meta  # all of it is checked
+    if meta["schema"] == 1:
         raise GassipError(
             f"{args.folder} has no decisions.json: an earlier version of gassip wrote it; "
             "search again to have one"
         )
     if args.json:
-        print(to_json({"decisions": stored_decisions(made.folder)}), end="")
+        print(to_json({"decisions": stored_decisions(folder)}), end="")
     else:
-        print_decisions(made.plan.decisions)
+        print_decisions(read_decisions(folder, meta))
     return 0
 
 

@@ -263,6 +263,8 @@ def _search(
 
     if on_rows(args):
         return search_on_rows(args, given, budget, out)
+    if args.cluster:
+        raise GassipError("--cluster is for a search on rows; add --large on")
     set_threads(args.threads)
     graph, source = load_graph(args)
     settings = preset(args.preset, graph, given)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gassip.budget.budget import Budget, read_amount
-from gassip.commands.common import Parser, graph_name, load_graph
+from gassip.commands.common import Parser, graph_name, jobs_of, load_graph
 from gassip.commands.display import watching
 from gassip.commands.flags import Screen
 from gassip.errors import GassipError
@@ -41,6 +41,11 @@ def large_flags(parser: Parser | Any, screen: Screen) -> None:
         metavar="TYPE",
         help=screen.rare("of hops on disk: float32, float16, int8; the cost is printed"),
     )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help=screen.rare("search on rows with Ray: auto, or HOST:PORT of a head"),
+    )
 
 
 def on_rows(args: argparse.Namespace) -> bool:
@@ -62,6 +67,7 @@ def search_on_rows(
     import torch
 
     from gassip.best.anytime import both
+    from gassip.large.cluster import connected
     from gassip.large.rows.run import Job, hops_folder, run_on_rows, save
     from gassip.train.deadline import Deadline, seconds_of
     from gassip.train.events import Steps, Watch
@@ -76,7 +82,11 @@ def search_on_rows(
         deadline = Deadline.after((1 - WRITING) * seconds, since=args.since)
     steps = Steps(search=0, stage=26 if options.teach else 20, retrain=0)
     told = {"preset": args.preset, "large": "on", "seed": args.seed}
-    with watching(steps, args.quiet) as show, logging(args.log, out, told) as log:
+    with (
+        connected(args.cluster, jobs_of(args)) as tasks,
+        watching(steps, args.quiet) as show,
+        logging(args.log, out, told) as log,
+    ):
         watch = Watch(both(show, log), steps, since=args.since, deadline=deadline)
         job = Job(
             graph=graph,
@@ -90,6 +100,7 @@ def search_on_rows(
             threads=args.threads,
             deadline=deadline,
             hear=watch.row,
+            tasks=tasks,
             said=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
         )
         outcome = run_on_rows(job)

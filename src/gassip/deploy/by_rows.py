@@ -21,11 +21,13 @@ import numpy as np
 
 from gassip.deploy.numpy_layers import Layer, multiplied
 from gassip.errors import GassipError
+from gassip.large.cluster import InProcess, Tasks
 from gassip.large.hops import ROWS, Hops
 from gassip.large.kernels import Edges, received
 from gassip.operations import OPERATIONS, PRIOR_WEIGHT, SPREAD
 
 BLOCK = ROWS // 4  # rows that are labelled at once
+TOGETHER = 16  # such blocks that are on their way at once
 
 
 def reach(op: str) -> int:
@@ -155,13 +157,17 @@ class RowModel:
         logits = label_logits(self.labels, classes, self.edges, self.threads)
         return np.float32(self.label_weight) * logits
 
-    def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+    def blocks(self, tasks: Tasks | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Class scores of consecutive rows, with the first row's number."""
         nodes = self.hops.graph.nodes
-        for start in range(0, nodes, BLOCK):
-            stop = min(nodes, start + BLOCK)
-            scores = through(self.segments[-1], self.sources[-1].block(start, stop))
-            yield start, scores if self.said is None else scores + self.said[start:stop]
+        shared = (self.segments[-1], self.sources[-1], nodes)
+        starts = range(0, nodes, BLOCK)
+        for first in range(0, len(starts), TOGETHER):
+            some = starts[first : first + TOGETHER]
+            found = (tasks or InProcess()).map(scored_block, shared, [(at,) for at in some])
+            for start, scores in zip(some, found, strict=True):
+                said = None if self.said is None else self.said[start : start + len(scores)]
+                yield start, scores if said is None else scores + said
 
     def scores(self) -> np.ndarray:
         """Class scores [N, C] of all nodes."""
@@ -183,6 +189,12 @@ class RowModel:
             near = [share @ source.at(k, senders) for k in range(steps)]
             h = through(segment, [h, *near])
         return np.asarray(h[0])
+
+
+def scored_block(shared: tuple[Sequence[Layer], Source, int], start: int) -> np.ndarray:
+    """Scores of the rows from `start` on, before labels count."""
+    segment, source, nodes = shared
+    return through(segment, source.block(start, min(nodes, start + BLOCK)))
 
 
 def _checked(senders: np.ndarray, nodes: int) -> np.ndarray:

@@ -63,5 +63,4 @@ def stored_edges(folder: GraphFolder, key: str, path: Path) -> Edges:
             beside = path / f"both-{name}.partial.npy"
             np.save(beside, getattr(made, name))
             beside.replace(path / f"both-{name}.npy")
-    arrays = [np.load(path / f"both-{name}.npy", mmap_mode="r") for name in names]
-    return Edges(np.array(arrays[0]), *arrays[1:])
+    return Edges.mapped([str(path / f"both-{name}.npy") for name in names])

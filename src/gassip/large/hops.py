@@ -24,6 +24,7 @@ import numpy as np
 
 from gassip.errors import GassipError
 from gassip.graph.store import META, GraphFolder, sha256
+from gassip.large.cluster import RayTasks, Tasks
 from gassip.large.kernels import Edges, compiled_here, received, slab
 
 Precision = Literal["float32", "float16", "int8"]
@@ -198,16 +199,29 @@ def propagate(
     *,
     threads: int = 1,
     exact: np.ndarray | None = None,
+    tasks: Tasks | None = None,
     said: Callable[[str], None] = lambda text: None,
 ) -> None:
     """All blocks that are not there yet; of the nodes `exact` unrounded values are kept besides."""
     check_room(hops, needed(hops))
-    for first in hops.starts:
-        if not _whole(hops, first):
-            began = time.perf_counter()
-            propagate_block(hops, edges, first, threads, exact)
-            rate = hops.steps * hops.graph.edges / (time.perf_counter() - began) / 1e6
-            said(f"hops 1..{hops.steps} from column {first}: {rate:.1f} M edges/s")
+    wanting = [first for first in hops.starts if not _whole(hops, first)]
+    if isinstance(tasks, RayTasks):
+        items = [(first, threads, exact) for first in wanting]
+        tasks.map(propagate_task, (hops, edges.names), items)
+        return
+    for first in wanting:
+        began = time.perf_counter()
+        propagate_block(hops, edges, first, threads, exact)
+        rate = hops.steps * hops.graph.edges / (time.perf_counter() - began) / 1e6
+        said(f"hops 1..{hops.steps} from column {first}: {rate:.1f} M edges/s")
+
+
+def propagate_task(
+    shared: tuple[Hops, tuple[str, ...]], first: int, threads: int, exact: np.ndarray | None
+) -> None:
+    """One block on a worker, which maps the edges itself."""
+    hops, names = shared
+    propagate_block(hops, Edges.mapped(names), first, threads, exact)
 
 
 def propagate_block(

@@ -12,7 +12,7 @@ blocks do not change a bit. Compiled by numba (extra `large`); scipy stands in w
 Shapes: N nodes, E edges, B columns.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -38,11 +38,19 @@ class Edges:
     indptr: np.ndarray  # [N + 1] int64
     indices: np.ndarray  # [E]
     weight: np.ndarray | None = None  # [E] float32; None: all 1
+    names: tuple[str, ...] = ()  # of the files, where there are some
 
     @staticmethod
     def of(folder: GraphFolder) -> "Edges":
-        weight = folder.array("weight") if folder.has("weight") else None
-        return Edges(np.array(folder.array("indptr")), folder.array("indices"), weight)
+        names = ("indptr", "indices", *(("weight",) if folder.has("weight") else ()))
+        return Edges.mapped([str(folder.path / f"{name}.npy") for name in names])
+
+    @staticmethod
+    def mapped(names: Sequence[str]) -> "Edges":
+        """From the files of indptr, indices and perhaps weight."""
+        arrays = [np.load(name, mmap_mode="r", allow_pickle=False) for name in names]
+        weight = arrays[2] if len(arrays) > 2 else None
+        return Edges(np.array(arrays[0]), arrays[1], weight, tuple(names))
 
     @property
     def nodes(self) -> int:

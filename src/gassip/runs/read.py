@@ -129,7 +129,7 @@ def _opened(folder: Path) -> Run:
             seconds=float(meta["seconds"]["search"]),
             feature_index=found.get("feature_index"),
             teacher=_teacher(folder / "found.safetensors", meta, found),
-            decisions=_decisions(folder, meta),
+            decisions=read_decisions(folder, meta),
             leaderboard=_leaderboard(folder, meta),
         ),
         edge_index=graph["edge_index"],
@@ -274,7 +274,7 @@ def _leaderboard(folder: Path, meta: Meta) -> tuple[Standing, ...]:
     return tuple(own for own in read_leaderboard(folder, meta) if own.kind != "final")
 
 
-def _decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:
+def read_decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:
     """decisions.json; none in schema 1."""
     if meta["schema"] == 1:
         return ()

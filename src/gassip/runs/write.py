@@ -134,7 +134,7 @@ def save(
         "found.safetensors": _pack(_found_tensors(plan)),
         "inputs.safetensors": _pack(_input_tensors(graph, solution.model)),
         STATISTICS: write_tensors(_statistics(graph).to_tensors()),
-        "decisions.json": to_json([_decision(made) for made in plan.decisions]).encode(),
+        "decisions.json": to_json([decision_row(made) for made in plan.decisions]).encode(),
         LEADERBOARD: to_json(to_rows(board)).encode(),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(
@@ -151,7 +151,7 @@ def save(
         "fingerprint": graph.fingerprint,
         "inputs_fingerprint": inputs_fingerprint(graph),
     }
-    return _sealed(folder, meta, contents)
+    return sealed(folder, meta, contents)
 
 
 def save_method(
@@ -192,7 +192,7 @@ def save_method(
             rows, _about(graph, solution, metric, method, seed), solution.best_epoch
         ),
     }
-    net = _plain(solution.model.architecture) if isinstance(solution.model, Net) else None
+    net = plain(solution.model.architecture) if isinstance(solution.model, Net) else None
     size = (
         asdict(size_of(solution.model, solution.graph)) if isinstance(solution.model, Net) else None
     )
@@ -214,7 +214,7 @@ def save_method(
         "fingerprint": graph.fingerprint,
         "inputs_fingerprint": inputs_fingerprint(graph),
     }
-    return _sealed(folder, meta, contents)
+    return sealed(folder, meta, contents)
 
 
 def _about(graph: Graph, solution: Solution, metric: str, how: str | None, seed: int) -> str:
@@ -225,7 +225,7 @@ def _about(graph: Graph, solution: Solution, metric: str, how: str | None, seed:
     return " · ".join(part for part in (graph.name, how or "", f"seed {seed}", final) if part)
 
 
-def _sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
+def sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
     """Write the folder with the checksums of its files in meta.json."""
     meta["files"] = {
         name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
@@ -295,7 +295,7 @@ def retrained(solution: Solution, metric: str) -> Standing:
     )
 
 
-def _decision(made: Decision) -> Meta:
+def decision_row(made: Decision) -> Meta:
     """As strict JSON has it: a statistic that is no finite number is a text."""
     rows = [
         {k: v if isinstance(v, str) or isfinite(v) else str(v) for k, v in row.items()}
@@ -319,7 +319,7 @@ def inputs_fingerprint(graph: Graph) -> str:
 
 def _meta(graph: Graph, plan: Plan, solution: Solution) -> Meta:
     assert isinstance(solution.model, Net)  # of the models there are, the one a folder can hold
-    net = _plain(solution.model.architecture)
+    net = plain(solution.model.architecture)
     return _counts(graph, solution) | {
         "settings": plan.settings.flat(),
         "recipe": asdict(plan.recipe),
@@ -328,7 +328,7 @@ def _meta(graph: Graph, plan: Plan, solution: Solution) -> Meta:
         "architecture": net.pop("ops"),
         "net": net
         | {"dropout": solution.model.dropout, "label_weight": solution.model.label_weight},
-        "found": _plain(plan.architecture),
+        "found": plain(plan.architecture),
         "size": asdict(solution.size or size_of(solution.model, solution.graph)),
         "seconds": {"search": plan.seconds, "retrain": solution.seconds},
     }
@@ -356,7 +356,7 @@ def _counts(graph: Graph, solution: Solution) -> Meta:
     }
 
 
-def _plain(fields: Architecture) -> Meta:
+def plain(fields: Architecture) -> Meta:
     """As JSON has it: lists for tuples."""
     return {
         name: list(value) if isinstance(value, tuple) else value

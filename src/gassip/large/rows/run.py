@@ -10,7 +10,7 @@ Shapes: N nodes, C classes.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from gassip.deploy.row_runs import hops_name, known_labels
 from gassip.errors import GassipError
 from gassip.graph.store import META, GraphFolder, sha256
 from gassip.large.adjacency import stored_edges, symmetric
+from gassip.large.cluster import InProcess, Tasks
 from gassip.large.hops import Hops, Precision, needed, open_hops, propagate
 from gassip.large.kernels import LARGE, Edges, compiled_here
 from gassip.large.rows.data import Chosen, Tables
@@ -36,7 +37,7 @@ from gassip.metrics import METRICS, Metric, score
 from gassip.nn.size import Size, macs_of, packed
 from gassip.runs.format import PREPARATION
 from gassip.runs.history import history_csv, history_svg
-from gassip.runs.write import Meta, _decision, _plain, _sealed, check_target, to_json, versions
+from gassip.runs.write import Meta, check_target, decision_row, plain, sealed, to_json, versions
 from gassip.settings.training import Recipe
 from gassip.train.deadline import Deadline
 from gassip.train.leaderboard import FILE as LEADERBOARD
@@ -64,6 +65,7 @@ class Job:
     deadline: Deadline | None = None
     hear: Callable[[Row], None] = lambda row: None
     said: Callable[[str], None] = lambda text: None
+    tasks: Tasks = field(default_factory=InProcess)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,7 +124,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
     if need.blocks:
         job.said(f"hops, edges {key}: {need}")
     exact = None if job.precision == "float32" else chosen.val
-    propagate(hops, edges, threads=job.threads, exact=exact, said=job.said)
+    propagate(hops, edges, threads=job.threads, exact=exact, tasks=job.tasks, said=job.said)
     return Trials(
         hops=hops,
         edges=edges,
@@ -134,6 +136,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         threads=job.threads,
         deadline=job.deadline,
         hear=job.hear,
+        tasks=job.tasks,
     )
 
 
@@ -203,7 +206,7 @@ def all_scores(trials: Trials, found: Found) -> Scores:
     graph = trials.hops.graph
     y, split = np.asarray(graph.array("y")), np.asarray(graph.array("split"))
     kept: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
-    for start, scores in model_of(trials, found).blocks():
+    for start, scores in model_of(trials, found).blocks(trials.tasks):
         stop = start + len(scores)
         for name, number in SPLITS.items():
             kept[name].append(scores[(split[start:stop] == number) & (y[start:stop] >= 0)])
@@ -244,7 +247,7 @@ def save(
     title = f"{graph.meta['name']} · {preset}, search on rows · seed {job.seed}"
     contents = {
         "model.safetensors": packed(net),
-        "decisions.json": to_json([_decision(one) for one in outcome.decisions]).encode(),
+        "decisions.json": to_json([decision_row(one) for one in outcome.decisions]).encode(),
         LEADERBOARD: to_json(to_rows(final(outcome.trials.board, own))).encode(),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history, title, found.trained.epoch),
@@ -253,7 +256,7 @@ def save(
         contents[PREPARATION] = graph.preparation.to_json().encode()
     meta = _meta(outcome, sized) | {"preset": preset, "budget": dict(budget)}
     meta["source"] = dict(source) | {"fingerprint": sha256(graph.path / META)}
-    return _sealed(out, meta, contents)
+    return sealed(out, meta, contents)
 
 
 def size_of(outcome: Outcome) -> Size:
@@ -272,7 +275,7 @@ def _meta(outcome: Outcome, sized: Size) -> Meta:
     job, found, graph = outcome.job, outcome.found, outcome.job.graph
     net = found.trained.net
     kept, total = net.num_weights()
-    shape = _plain(net.architecture)
+    shape = plain(net.architecture)
     recipe = Recipe(
         epochs=max(1, found.trained.epoch),
         lr=LR,

@@ -36,6 +36,7 @@ RUNG_EPOCHS = 20
 TEACHERS, TEACHER_WIDTH, CHAIN_WIDTH = 3, 256, 64
 MOST_SEGMENTS = 3
 PRUNE_FROM = 4  # as the setting of `best`
+HIGHEST = "validation score; the highest is taken"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +65,8 @@ def search_rows(trials: Trials, options: Options) -> Found:
     shapes = halving(trials, made)
     chain, probs = None, None
     if options.teach and not trials.late:
-        teachers = [
-            trials.train("teacher", k, replace(shape, width=teacher_width(trials)))
-            for k, shape in enumerate(shapes[:TEACHERS])
-            if k == 0 or not trials.late
-        ]
+        wide = [replace(shape, width=teacher_width(trials)) for shape in shapes[:TEACHERS]]
+        teachers = trials.train_all("teacher", 0, wide)
         chain = grown(trials, teachers, made)
         probs = taught_probs(trials, teachers, chain, made)
     student = best_student(trials, shapes[0], chain, probs, options, made)
@@ -96,13 +94,9 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
     tried: list[Row] = []
     while True:
         table = train.first(rows)
-        results: list[tuple[Shape, Trained]] = []
-        for shape in shapes:
-            if results and trials.late:
-                break
-            own = trials.train("candidate", number, shape, table=table, epochs=RUNG_EPOCHS)
-            results.append((shape, own))
-            number += 1
+        answers = trials.train_all("candidate", number, shapes, table=table, epochs=RUNG_EPOCHS)
+        results = [(own.shape, own) for own in answers]
+        number += len(results)
         results.sort(key=lambda pair: -pair[1].value)
         tried = [{"name": f"{shape}, {rows:,} rows", "score": own.value} for shape, own in results]
         shapes = [shape for shape, _ in results]
@@ -110,7 +104,7 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
             break
         shapes = shapes[: max(TEACHERS, (len(shapes) + 1) // 2)]
         rows = min(len(train), 4 * rows)
-    made.append(Decision(stage="hops", taken=str(shapes[0]), tried=tuple(tried)))
+    made.append(_decision("hops", str(shapes[0]), tried, HIGHEST, None))
     return shapes
 
 
@@ -262,7 +256,7 @@ def _decision(
     taken: str,
     tried: Sequence[Row],
     statistic: str = SCORE,
-    threshold: float = float(SCORE_SIGMAS),
+    threshold: float | None = float(SCORE_SIGMAS),
 ) -> Decision:
     return Decision(
         stage=stage, taken=taken, tried=tuple(tried), statistic=statistic, threshold=threshold

@@ -7,8 +7,9 @@ Shapes: N nodes, n rows, F width, C classes.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from gassip.best.significance import Validation, gain
 from gassip.best.trials import seed_of
 from gassip.deploy.by_rows import InMemory, OnDisk, Source, all_rows
 from gassip.deploy.numpy_layers import Layer, layers_of
+from gassip.large.cluster import InProcess, RayTasks, Tasks
 from gassip.large.hops import Hops
 from gassip.large.kernels import Edges
 from gassip.large.rows.data import Chosen, Tables
@@ -65,6 +67,7 @@ class Trials:
     threads: int = 1
     deadline: Deadline | None = None
     hear: Callable[[Row], None] = lambda row: None
+    tasks: Tasks = field(default_factory=InProcess)
     board: list[Standing] = field(default_factory=list)
     history: list[Row] = field(default_factory=list)
     first: Trained | None = None  # the first net of a chain, on features
@@ -88,22 +91,50 @@ class Trials:
         """A net on the features, or a segment on the hidden layer of `lower`, which `tables` holds,
         joined with it; labels alone unless `table` is given."""
         own, began = tables or self.tables, time.perf_counter()
-        made = train_rows(
-            shape,
-            table or own.train,
-            own.val,
-            features=own.val.rows.shape[1] // (own.steps + 1),
-            classes=self.classes,
-            seed=seed_of(self.seed, stage, index),
-            metric=self.metric,
-            epochs=epochs,
-            prune_to=prune_to,
-            deadline=self.deadline,
-        )
+        settings = self._settings(own, prune_to, epochs)
+        seed = seed_of(self.seed, stage, index)
+        made = train_task((table or own.train, own.val, settings), shape, seed)
         made = replace(made, seconds=time.perf_counter() - began)
         whole = made if lower is None else replace(made, net=joined(lower, made.net))
         self.tell(stage, index, whole)
         return made
+
+    def train_all(
+        self,
+        stage: str,
+        first: int,
+        shapes: Sequence[Shape],
+        *,
+        table: Table | None = None,
+        epochs: int | None = None,
+    ) -> list[Trained]:
+        """Nets on the features, as tasks if there is a cluster; past the deadline the rest is left
+        out, but for the first."""
+        if not isinstance(self.tasks, RayTasks):
+            made: list[Trained] = []
+            for k, shape in enumerate(shapes):
+                if made and self.late:
+                    break
+                made.append(self.train(stage, first + k, shape, table=table, epochs=epochs))
+            return made
+        own = self.tables
+        shared = (table or own.train, own.val, self._settings(own, 0, epochs))
+        items = [(shape, seed_of(self.seed, stage, first + k)) for k, shape in enumerate(shapes)]
+        answers = self.tasks.map(train_task, shared, items)
+        for k, own_answer in enumerate(answers):
+            self.tell(stage, first + k, own_answer)
+        return answers
+
+    def _settings(self, own: Tables, prune_to: int, epochs: int | None) -> dict[str, Any]:
+        return {
+            "features": own.val.rows.shape[1] // (own.steps + 1),
+            "classes": self.classes,
+            "metric": self.metric,
+            "epochs": epochs,
+            "prune_to": prune_to,
+            "deadline": self.deadline,
+            "threads": self.threads,
+        }
 
     def tell(self, stage: str, index: int, made: Trained) -> None:
         """To the listener, the history and the leaderboard."""
@@ -175,6 +206,15 @@ class Trials:
             Validation(self.metric, challenger.probs, y),
             Validation(self.metric, incumbent.probs, y),
         )
+
+
+def train_task(shared: tuple[Table, Table, dict[str, Any]], shape: Shape, seed: int) -> Trained:
+    """One training, here or on a worker, with as many threads as there: equal bits."""
+    table, val, settings = shared
+    began, settings = time.perf_counter(), dict(settings)
+    torch.set_num_threads(settings.pop("threads"))
+    made = train_rows(shape, table, val, seed=seed, **settings)
+    return replace(made, seconds=time.perf_counter() - began)
 
 
 def numpy_layers(net: Net) -> tuple[Layer, ...]:

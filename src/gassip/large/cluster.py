@@ -1,0 +1,117 @@
+"""The same functions in this process, or as tasks of a Ray cluster (extra `cluster`).
+
+    a block of columns, a candidate, a block of rows: pure functions of their arguments, and of
+    files in folders that every worker sees
+
+A task that dies with its worker is started again by Ray; what it writes is renamed when whole, so
+that nothing is lost or doubled. Bits are equal either way: seeds belong to tasks, not to workers.
+A cluster that is started here listens on loopback alone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from gassip.errors import GassipError
+
+T = TypeVar("T")
+EXTRA = "--cluster needs the 'cluster' extra: pip install 'gassip[cluster]'"
+LOOPBACK = "127.0.0.1"
+
+
+class Tasks(Protocol):
+    """Where functions run."""
+
+    def map(
+        self, function: Callable[..., T], shared: Any, items: Sequence[tuple[Any, ...]]
+    ) -> list[T]:
+        """function(shared, *item) for every item, in their order."""
+
+
+class InProcess:
+    """One after the other."""
+
+    def map(
+        self, function: Callable[..., T], shared: Any, items: Sequence[tuple[Any, ...]]
+    ) -> list[T]:
+        return [function(shared, *item) for item in items]
+
+
+class RayTasks:
+    """As tasks; `shared` is sent once."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+
+    def map(
+        self, function: Callable[..., T], shared: Any, items: Sequence[tuple[Any, ...]]
+    ) -> list[T]:
+        task, handle = self.ray.remote(function), self.ray.put(shared)
+        answers = [task.remote(handle, *item) for item in items]
+        try:
+            return list(self.ray.get(answers))
+        except self.ray.exceptions.RayTaskError as error:
+            raise told(error.cause) from error
+        except self.ray.exceptions.RayError as error:
+            raise GassipError(f"the cluster lost a task for good ({first_line(error)})") from error
+
+
+def told(cause: BaseException) -> BaseException:
+    """A worker's error as one line here."""
+    if isinstance(cause, GassipError):
+        return GassipError(f"on a worker: {cause}")
+    if isinstance(cause, OSError):
+        return GassipError(
+            f"a worker cannot read {cause.filename or cause}; graph and hops must lie where every "
+            f"worker sees them"
+        )
+    return GassipError(f"on a worker: {type(cause).__name__}: {first_line(cause)}")
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+
+
+@contextmanager
+def connected(address: str | None, workers: int | None = None) -> Iterator[Tasks]:
+    """None: this process. `auto`: the cluster that runs here, else one of this machine for as long
+    as it is needed. Otherwise HOST:PORT of a head."""
+    if address is None:
+        yield InProcess()
+        return
+    ray = library()
+    start(ray, address, workers)
+    try:
+        yield RayTasks(ray)
+    finally:
+        ray.shutdown()
+
+
+def library() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise GassipError(EXTRA) from error
+    return ray
+
+
+def start(ray: Any, address: str, workers: int | None) -> None:
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        try:
+            ray.init(address=address, **quiet)
+        except ConnectionError:
+            if address != "auto":
+                raise
+            local = {"_node_ip_address": LOOPBACK, "include_dashboard": False}
+            ray.init(num_cpus=workers, **local, **quiet)
+    except (ConnectionError, ValueError, TimeoutError) as error:
+        raise GassipError(
+            f"--cluster {address}: no head answers there ({first_line(error)}); start one with "
+            f"`ray start --head`, or --cluster auto for this machine"
+        ) from error
+    except RuntimeError as error:
+        raise GassipError(
+            f"--cluster {address}: {first_line(error)}; every machine needs the same Python, Ray "
+            f"and gassip"
+        ) from error

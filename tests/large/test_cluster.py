@@ -1,0 +1,98 @@
+"""Ray: the same bits as in one process, and errors in one line."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gassip.errors import GassipError
+from gassip.graph.store import GraphFolder
+from gassip.large.block_model import BlockModel, draw
+from gassip.large.cluster import InProcess, RayTasks, Tasks, connected, library, told
+from gassip.large.rows.run import Job, Outcome, run_on_rows
+from gassip.large.rows.search import Options
+from gassip.large.writing import write_block_model
+from gassip.nn.size import packed
+
+MODEL = BlockModel(nodes=600, degree=8, features=6, classes=3, homophily=0.8, labelled=0.2)
+
+
+@pytest.fixture(scope="module")
+def ray_tasks() -> Iterator[Tasks]:
+    """Two workers of this machine, on loopback; skipped where Ray is missing or cannot start."""
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            opened = connected("auto", workers=2)
+            tasks = opened.__enter__()
+        except (GassipError, OSError, RuntimeError) as error:
+            pytest.skip(f"Ray cannot start here: {error}")
+        yield tasks
+        opened.__exit__(None, None, None)
+
+
+def outcome(folder: Path, tasks: Tasks) -> Outcome:
+    graph = GraphFolder.open(folder)
+    place = folder.parent / f"hops of {type(tasks).__name__}"
+    memory = 16 * graph.nodes * 2  # blocks of two columns
+    options = Options(sizes=(1.0,), teach=False)
+    return run_on_rows(Job(graph=graph, hops=place, options=options, memory=memory, tasks=tasks))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_equal_bits_with_and_without_ray(ray_tasks: Tasks, tmp_path: Path) -> None:
+    write_block_model(MODEL, draw(MODEL), 0.9, tmp_path / "csbm.graph")
+    here = outcome(tmp_path / "csbm.graph", InProcess())
+    there = outcome(tmp_path / "csbm.graph", ray_tasks)
+    assert packed(here.found.trained.net) == packed(there.found.trained.net)
+    assert here.scores == there.scores
+    for first in here.hops.starts:
+        mine, other = (made.hops.file(first, 2).read_bytes() for made in (here, there))
+        assert mine == other
+
+
+def unreadable(shared: None, path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_folder_that_workers_cannot_read(ray_tasks: Tasks) -> None:
+    assert isinstance(ray_tasks, RayTasks)
+    with pytest.raises(GassipError, match="where every worker sees them"):
+        ray_tasks.map(unreadable, None, [("/nowhere/indptr.npy",)])
+
+
+def test_errors_of_workers_are_one_line() -> None:
+    assert str(told(GassipError("x is empty"))) == "on a worker: x is empty"
+    assert str(told(ValueError("first\nsecond"))) == "on a worker: ValueError: first"
+
+
+def test_no_head_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gassip.large.cluster.library", lambda: Absent)
+    with pytest.raises(GassipError, match="no head answers there"), connected("10.0.0.1:6379"):
+        pass
+
+
+def test_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gassip.large.cluster.library", lambda: Other)
+    with pytest.raises(GassipError, match="same Python, Ray and gassip"), connected("auto"):
+        pass
+
+
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(GassipError, match="'cluster' extra"):
+        library()
+
+
+class Absent:
+    @staticmethod
+    def init(**given: object) -> None:
+        raise ConnectionError("Failed to connect to GCS at 10.0.0.1:6379")
+
+
+class Other:
+    @staticmethod
+    def init(**given: object) -> None:
+        raise RuntimeError("Version mismatch: the cluster was started with Ray 2.9")
