@@ -94,7 +94,7 @@ def _csr(**changes: object) -> dict[str, np.ndarray]:
 BAD_NPZ: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "no edge_index": ({"x": X, "y": Y}, "edge_index is missing"),
     "no y": ({"x": X, "edge_index": EDGES}, "y is missing"),
-    "no x": (NO_X, "x is missing"),
+    "x by another name": (NO_X | {"X": X}, "x is missing, and 'X' is not read"),
     "objects": (
         PLAIN | {"y": np.array([None] * 6, dtype=object)},
         "y is damaged or holds Python objects",
@@ -272,7 +272,6 @@ BAD_CSV: dict[str, tuple[str | bytes | None, str | bytes | None, str]] = {
     ),
     "no label": (NODES.replace("label", "class"), LINKS, "nodes.csv has no column label"),
     "column twice": (NODES.replace("height", "age"), LINKS, "nodes.csv has two columns 'age'"),
-    "no feature": ("id,label\na,b\n", LINKS, "nodes.csv has no feature column"),
     "no rows": ("id,label,a\n", LINKS, "nodes.csv has a header but no rows"),
     "empty nodes": ("", LINKS, "nodes.csv is empty"),
     "empty edges": (NODES, b"", "edges.csv is empty"),
@@ -332,10 +331,13 @@ def test_inputs_of_npz_need_no_labels(tmp_path: Path) -> None:
         assert np.array_equal(getattr(bare, name), getattr(labelled, name))
     refused(
         write_npz(tmp_path, {"x": X, "y": Y}),
-        "edge_index is missing; a graph needs edge_index and x",
+        "edge_index is missing; a graph needs edge_index, and x",
         labels=False,
     )
-    refused(write_npz(tmp_path, {"edge_index": EDGES}), "x is missing", labels=False)
+    last = int(EDGES.max()) + 1
+    for more, nodes in (({}, last), ({"num_nodes": np.array(9)}, 9)):
+        bare = read_inputs(write_npz(tmp_path, {"edge_index": EDGES, **more}))
+        assert bare.bare and bare.x.shape == (nodes, 0)
 
 
 def test_inputs_of_csv_need_no_labels(tmp_path: Path) -> None:

@@ -1,15 +1,22 @@
 """Graphs without features: degree, positions and hashed ids, chosen on validation."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 
+from gassip.cli import main
+from gassip.deploy.runtime import main as runtime
 from gassip.errors import GassipError
+from gassip.graph.datasets import read
 from gassip.graph.graph import Graph
 from gassip.graph.memory import as_graph, unlabelled
 from gassip.graph.structure import KINDS, degree, hashed, position, structural
+from gassip.nn.net import Architecture
+from tests.saved_runs import random_net, refit, save_run
 
 
 def test_degrees_by_hand() -> None:
@@ -73,3 +80,60 @@ def test_degrees_are_taken_where_they_tell_and_can_be_made_for_another_graph() -
     found = unlabelled(edges, graph)
     expected = structural("degree", edges, [str(node) for node in range(120)])
     np.testing.assert_array_equal(found.x, expected)
+
+
+def ring(nodes: int = 80) -> tuple[np.ndarray, np.ndarray]:
+    """A ring with chords at every fourth node, one way; the label is the degree."""
+    at = np.arange(nodes)
+    chords = np.stack([at[::4], (at[::4] + 8) % nodes])
+    edges = np.concatenate([np.stack([at, (at + 1) % nodes]), chords], axis=1)
+    return edges, (at % 4 == 0).astype(int)
+
+
+def write_bare(folder: Path, kind: str) -> Path:
+    edges, y = ring()
+    if kind == "npz":
+        np.savez(folder / "g.npz", edge_index=edges, y=y)
+        return folder / "g.npz"
+    if kind == "pt":
+        given = {"edge_index": torch.from_numpy(edges), "y": torch.from_numpy(y)}
+        torch.save(given, folder / "g.pt")
+        return folder / "g.pt"
+    rows = "\n".join(f"n{at},{label}" for at, label in enumerate(y))
+    (folder / "nodes.csv").write_text(f"id,label\n{rows}\n")
+    ends = "\n".join(f"n{a},n{b}" for a, b in edges.T)
+    (folder / "edges.csv").write_text(f"source,target\n{ends}\n")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz", "pt"])
+def test_files_without_features(tmp_path: Path, kind: str) -> None:
+    path = write_bare(tmp_path, kind)
+    graph, both = read(path), read(path, undirected=True)
+    assert graph.structure == "degree" and "no features given" in graph.notes[-1]
+    assert torch.equal(graph.x, both.x) and both.num_edges > graph.num_edges  # type: ignore[arg-type]
+
+
+def test_a_run_on_made_features_labels_other_graphs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command line and the runtime, with the features made again."""
+    path = write_bare(tmp_path, "npz")
+    graph = read(path)
+    net = random_net(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(4,)))
+    source = {"kind": "file", "path": str(path), "seed": 0, "undirected": False, "normalize": False}
+    save_run(tmp_path / "run", graph, net, source=source)
+    edges, _ = ring(40)
+    np.savez(tmp_path / "other.npz", edge_index=edges)
+    found = []
+    for data in (path, tmp_path / "other.npz"):
+        for start in (lambda words: main(["predict", *words]), runtime):
+            assert start([str(tmp_path / "run"), "--data", str(data), "--out", "-"]) == 0
+            found.append([line.split(",")[1] for line in capsys.readouterr().out.splitlines()])
+    assert found[0] == found[1] and found[2] == found[3] and len(found[3]) == 41
+    other = [str(tmp_path / "run"), "--data", str(tmp_path / "other.npz"), "--out", "-"]
+    refit(tmp_path / "run", {}, source=source | {"structure": "degree and position"})
+    assert main(["predict", *other]) == 2
+    refit(tmp_path / "run", {}, source=source | {"structure": "odd"})
+    assert runtime(other) == 2
+    assert "made of 'odd', which is not known" in capsys.readouterr().err

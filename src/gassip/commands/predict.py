@@ -106,7 +106,7 @@ def _labels(folder: Path, data: str | None) -> str:
 def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str]]":
     """The graph and its nodes' ids; where it is the one of the run, with the kept edges only and
     the run's labels."""
-    from gassip.runs.format import only_for_own_graph
+    from gassip.runs.format import only_for_own_graph, only_here, structure_of
     from gassip.runs.write import inputs_fingerprint
 
     source = made.meta["source"]
@@ -116,6 +116,8 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
         if made.model.label_weight:
             graph = replace(graph, y=made.labels(), train_mask=made.masks["train"])
     else:
+        if path is not None:
+            only_here(structure_of(made.meta), graph.ids)
         for line in (only_for_own_graph(made.meta), *_drift(made, graph)):
             if line:
                 warn(line)
@@ -149,16 +151,23 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
     from gassip.graph import datasets as data
     from gassip.graph import files
     from gassip.graph.graph import Graph
+    from gassip.graph.structure import made_features
+    from gassip.runs.format import structure_of
 
     parts = data.read_inputs(path, made.preparation)
     for note in parts.notes:
         warn(note)
     with files.naming(path):
+        if parts.bare:
+            kind = structure_of(made.meta)
+            weight, ids = parts.edge_weight, parts.node_ids()
+            parts = replace(parts, x=made_features(kind, parts.edge_index, weight, ids))
         graph = Graph.inputs(
             parts.x,
             parts.edge_index,
             edge_weight=parts.edge_weight,
             class_names=made.meta["class_names"],
+            ids=parts.ids,
             name=Path(path).stem,
             undirected=bool(made.meta["source"].get("undirected")),
             normalize=bool(made.meta["source"].get("normalize")),

@@ -192,7 +192,10 @@ def _run_alone(
         meta, decisions, cut = _search(args, given, budget, out, partial)
     except KeyboardInterrupt:
         return _interrupted(args, partial)
-    except BaseException:
+    except BaseException as error:
+        reason = machine_failed(error)
+        if reason and checkpoint.held(partial):
+            raise GassipError(f"{reason}; go on with: {_again(args)}") from error
         if not resumed:
             checkpoint.discard(partial)  # or the next, correct call would be refused
         raise
@@ -204,6 +207,17 @@ def _run_alone(
     if cut and not args.quiet:
         print(f"cut short at {args.time_limit}; go on with: {_again(args)}", file=sys.stderr)
     return 0
+
+
+def machine_failed(error: BaseException) -> str | None:
+    """Why the machine ended a search that was right: a full disk, no memory; None: it did not."""
+    cause = error.__cause__ if isinstance(error, GassipError) else error
+    if isinstance(cause, OSError):
+        reason = str(cause.strerror or cause)
+        return f"{cause.filename}: {reason}" if cause.filename else reason
+    if isinstance(cause, MemoryError):
+        return "out of memory"
+    return None
 
 
 def _again(args: argparse.Namespace) -> str:

@@ -47,6 +47,7 @@ from gassip.graph.columns import Table as Columns
 from gassip.graph.drift import Statistics, drift
 from gassip.graph.parts import row_numbers
 from gassip.graph.preparation import Preparation
+from gassip.graph.structure import made_features
 from gassip.graph.tables import as_table, parts_of
 from gassip.runs.format import (
     Precision,
@@ -54,12 +55,14 @@ from gassip.runs.format import (
     label_weight,
     labels_csv,
     only_for_own_graph,
+    only_here,
     read_ids,
     read_meta,
     read_preparation,
     read_statistics,
     read_tensors,
     soft_edges,
+    structure_of,
     unpack,
 )
 
@@ -87,6 +90,7 @@ class Model:
     soft: bool = False  # the kept edges weigh M_G besides what was given
     preparation: Preparation | None = None  # how named columns become x; None: x was given
     statistics: Statistics | None = None  # of the features in training
+    structure: str | None = None  # what x was made of, if no features were given
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
     def scores(
@@ -305,6 +309,11 @@ class Model:
 
 def added(model: Model, nodes: Columns, edges: Columns) -> tuple[Model, list[str]]:
     """The model with nodes and edges added by id, and what there is to warn of."""
+    if model.structure is not None:
+        raise GassipError(
+            "the features of the run's graph were made from its edges, which new nodes change; "
+            "give the whole graph: --data PATH"
+        )
     old = model.ids or row_numbers(model.edges.shape[0])
     parts = parts_of(
         nodes, edges, labels=False, prepared=False, preparation=model.preparation, known=old
@@ -349,6 +358,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         labels = _stored_labels(inputs, graph, meta) if weight and not apart else None
         ids = read_ids(inputs, meta["nodes"])
         preparation = read_preparation(folder, meta)
+        structure = structure_of(meta)
     except KeyError as error:
         raise GassipError(
             f"{folder}: the run is not complete: {error.args[0]} is missing"
@@ -376,6 +386,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         test_mask=inputs.get("test_mask", graph.get("test_mask")),
         ids=ids,
         preparation=preparation,
+        structure=structure,
         statistics=read_statistics(folder, meta),
         label_weight=weight,
         labels=labels,
@@ -542,9 +553,14 @@ def _to_label(model: Model, data: str | None) -> tuple[Inputs, Sequence[str]]:
         return model.stored, model.ids or row_numbers(model.edges.shape[0])
     parts = read_inputs(data, model.preparation)
     with naming(data):
+        if parts.bare:
+            weight, ids = parts.edge_weight, parts.node_ids()
+            x = made_features(model.structure, parts.edge_index, weight, ids)
+            parts = replace(parts, x=x)
         inputs = model.prepare(parts.x, parts.edge_index, parts.edge_weight)
         lines = list(parts.notes)
         if inputs.edges is not model.edges:
+            only_here(model.structure, parts.ids)
             lines += [model.only_own] if model.only_own else []
             lines += model.drift(parts.x, parts.edge_index, parts.edge_weight)
     for line in lines:

@@ -128,6 +128,8 @@ def build(parts: Parts, *, name: str, seed: int, undirected: bool, normalize: bo
     from gassip.graph.graph import Graph
 
     assert parts.y is not None, "read with its labels"
+    if parts.bare:
+        return _with_structure(parts, name=name, seed=seed, undirected=undirected)
     return Graph.build(
         parts.x,
         parts.edge_index,
@@ -143,6 +145,24 @@ def build(parts: Parts, *, name: str, seed: int, undirected: bool, normalize: bo
         ids=parts.ids,
         preparation=parts.preparation,
     )
+
+
+def _with_structure(parts: Parts, *, name: str, seed: int, undirected: bool) -> "Graph":
+    """A graph whose features are made from its edges as given, whichever way they are read."""
+    import numpy as np
+    import torch
+
+    from gassip.graph.graph import to_numpy
+    from gassip.graph.structure import choose_structure, structural
+
+    blank = replace(parts, x=np.ones((parts.x.shape[0], 1)))
+    given = build(blank, name=name, seed=seed, undirected=False, normalize=False)
+    edges, ids = to_numpy(given.edge_index), parts.node_ids()
+    y, train, val = (to_numpy(own) for own in (given.y, given.train_mask, given.val_mask))
+    kind, note = choose_structure(edges, ids, y, train, val)
+    x = torch.from_numpy(structural(kind, edges, ids))
+    graph = build(blank, name=name, seed=seed, undirected=undirected, normalize=False)
+    return replace(graph, x=x, structure=kind, notes=(*graph.notes, note))
 
 
 # Where the raw files are

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SPARSE_X = ("x_data", "x_indices", "x_indptr", "x_shape")
 INPUT_KEYS = ("x", *SPARSE_X, "edge_index", "edge_weight")
+NODES = "num_nodes"  # of a graph without features whose last nodes have no edge
 LABEL_KEYS = ("y", *MASKS, "class_names")
 
 
@@ -83,10 +84,10 @@ def read_npz(path: Path, *, labels: bool = True) -> Parts:
     """x (or its four CSR arrays), edge_index and optionally edge_weight; y and optionally masks,
     class_names."""
     found = arrays(path, *INPUT_KEYS, *(LABEL_KEYS if labels else ()))
-    needed = ("edge_index", "y", "x") if labels else ("edge_index", "x")
+    needed = ("edge_index", "y") if labels else ("edge_index",)
     for key in needed:
-        if key not in found and not (key == "x" and "x_data" in found):
-            what = f"a graph needs {', '.join(needed[:-1])} and x (or {', '.join(SPARSE_X)})"
+        if key not in found:
+            what = f"a graph needs {' and '.join(needed)}, and x (or {', '.join(SPARSE_X)}) if any"
             raise GassipError(f"{key} is missing; {what}")
     names = found.get("class_names")
     if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
@@ -94,13 +95,33 @@ def read_npz(path: Path, *, labels: bool = True) -> Parts:
             f"class_names must be a row of texts, not {names.dtype} of shape {list(names.shape)}"
         )
     return Parts(
-        x=found["x"] if "x" in found else csr(found, "x"),
+        x=_features(found, path),
         edge_index=found["edge_index"],
         y=found.get("y"),
         masks=given_masks(found),
         edge_weight=found.get("edge_weight"),
         class_names=None if names is None else tuple(str(name) for name in names),
     )
+
+
+def _features(found: Mapping[str, np.ndarray], path: Path) -> "np.ndarray | sp.csr_array":
+    """x; [N, 0] of a file without features, which has no array besides those that are known."""
+    if "x" in found or any(key in found for key in SPARSE_X):
+        return found["x"] if "x" in found else csr(found, "x")
+    with np.load(path, allow_pickle=False) as archive:
+        odd = [key for key in archive.files if key not in (*INPUT_KEYS, *LABEL_KEYS, NODES)]
+    if odd:
+        raise GassipError(f"x is missing, and {odd[0][:40]!r} is not read; call the features x")
+    edges = found["edge_index"]
+    if "y" in found:
+        return np.zeros((found["y"].shape[0] if found["y"].ndim else 0, 0), dtype=np.float32)
+    count = arrays(path, NODES).get(NODES, np.zeros(()))
+    if count.shape != () or count.dtype.kind not in "iuf" or not 0 <= count < 2**31:
+        raise GassipError(f"{NODES} must be one whole number")
+    top = int(edges.max(initial=-1)) + 1 if edges.dtype.kind in "iu" else 0
+    nodes = max(min(top, 2 * edges.size + 1), int(count))
+    check_unpacked("x", 8 * nodes, path)
+    return np.zeros((nodes, 0), dtype=np.float32)
 
 
 def arrays(path: Path, *keys: str) -> dict[str, np.ndarray]:

@@ -23,7 +23,7 @@ MASKS = tuple(f"{split}_mask" for split in SPLITS)
 class Parts:
     """What a reader found, not yet checked."""
 
-    x: "np.ndarray | sp.csr_array"
+    x: "np.ndarray | sp.csr_array"  # [N, 0]: no features are given
     edge_index: np.ndarray
     y: np.ndarray | None = None  # None where only the inputs were asked for
     masks: tuple[np.ndarray | None, ...] | None = None  # train, val, test; None: not given
@@ -33,6 +33,11 @@ class Parts:
     preparation: "Preparation | None" = None  # how named columns became x
     undirected: bool = False  # whatever the file stores
     notes: tuple[str, ...] = ()
+
+    @property
+    def bare(self) -> bool:
+        """Whether there are no features; these are then made from the edges (structure.py)."""
+        return bool(self.x.shape[1:] == (0,))
 
     def node_ids(self) -> tuple[str, ...]:
         """The file's own names of the nodes, else the numbers of the rows."""

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gassip.errors import GassipError
 from gassip.graph import files
 from gassip.graph.files import MASKS, Parts
@@ -72,13 +74,11 @@ def _from_tensors(found: dict[str, object], labels: bool, path: Path) -> Parts:
         if found.get(key) is not None:
             _plain(key, found[key], path)
     found, notes = entries_of(found)
-    needed = ("x", "edge_index", "y") if labels else ("x", "edge_index")
+    needed = ("edge_index", "y") if labels else ("x", "edge_index")
     for key in needed:
         if found.get(key) is None:
-            raise GassipError(
-                f"{key} is missing; a graph needs {', '.join(needed[:-1])} and {needed[-1]}"
-            )
-    optional = ("edge_weight", *MASKS) if labels else ("edge_weight",)
+            raise GassipError(f"{key} is missing; a graph needs {' and '.join(needed)}")
+    optional = ("x", "edge_weight", *MASKS) if labels else ("edge_weight",)
     tensors = {
         key: _plain(key, found[key], path)
         for key in (*needed, *optional)
@@ -86,7 +86,7 @@ def _from_tensors(found: dict[str, object], labels: bool, path: Path) -> Parts:
     }
     arrays = {key: to_numpy(tensor) for key, tensor in tensors.items() if key != "x"}
     return Parts(
-        x=to_table(tensors["x"]),
+        x=to_table(tensors["x"]) if "x" in tensors else np.zeros((arrays["y"].shape[0], 0)),
         edge_index=arrays["edge_index"],
         y=arrays.get("y"),
         masks=files.given_masks(arrays),

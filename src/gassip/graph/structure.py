@@ -18,6 +18,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from gassip.errors import GassipError
+from gassip.graph.checks import checked_edges, merged_edges
 
 KINDS = ("degree", "degree and position", "degree and hashed id")
 WHERE = ("", "; such a net labels this graph alone", "; such a net labels nodes of known ids alone")
@@ -108,6 +109,17 @@ def _likelihood(x: np.ndarray, y: np.ndarray, train: np.ndarray, val: np.ndarray
     probs = [model.predict_proba(x[val])[rows, y[val]] for model in found]
     values = [np.log(np.maximum(own, 1e-12)) for own in probs]
     return max(values, key=lambda value: float(value.mean()))
+
+
+def made_features(
+    kind: str | None, edge_index: np.ndarray, weight: np.ndarray | None, ids: Sequence[str]
+) -> np.ndarray:
+    """x of a graph without features, for a net whose features were made so too; of its edges as
+    given, without loops, repeats and weights of 0."""
+    if kind is None:
+        raise GassipError("x is missing: no features are given, and the run's graph has some")
+    edges, _ = merged_edges(*checked_edges(edge_index, weight, len(ids)), len(ids), [])
+    return structural(kind, edges, ids)
 
 
 def structural_like(kind: str, edges: np.ndarray, ids: Sequence[str], named: bool) -> np.ndarray:

@@ -136,8 +136,7 @@ def _features(
     columns = [name for name in nodes.columns if name not in names.of_nodes]
     try:
         if preparation is None and not columns:
-            what = "every column besides id, label and split is one"
-            raise GassipError(f"{nodes.name} has no feature column: {what}")
+            return np.zeros((nodes.rows, 0), dtype=np.float32), None  # made from the edges
         if fitted:
             preparation = fit_preparation(nodes, columns, said)
         if preparation is None:

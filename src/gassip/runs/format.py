@@ -34,6 +34,7 @@ from gassip.errors import GassipError, refuse_special
 from gassip.graph.drift import Statistics
 from gassip.graph.limits import check_unpacked
 from gassip.graph.preparation import Preparation
+from gassip.graph.structure import KINDS
 from gassip.operations import OPERATIONS
 
 EXPORTED = "runtime-1"  # what `gassip export --format runtime` writes
@@ -166,6 +167,24 @@ def only_for_own_graph(meta: Mapping[str, Any]) -> str | None:
         f"the net was trained with label propagation (weight {weight:.2f}), which another graph "
         "does not have: its labels are worse there; search with --for any"
     )
+
+
+def structure_of(meta: Mapping[str, Any]) -> str | None:
+    """What the features of the run's graph were made of; None: they were given."""
+    kind = meta["source"].get("structure")
+    if kind is not None and kind not in KINDS:
+        raise GassipError(f"the run's features are made of {str(kind)[:40]!r}, which is not known")
+    return None if kind is None else str(kind)
+
+
+def only_here(kind: str | None, ids: Sequence[str] | None) -> None:
+    """Refuse another graph where made features have no meaning in it."""
+    if kind == KINDS[1] or (kind == KINDS[2] and ids is None):
+        what = "positions" if kind == KINDS[1] else "numbers of nodes"
+        raise GassipError(
+            f"no features are given: the net reads {what} in its training graph, which another one "
+            f"does not have; search on both graphs as one"
+        )
 
 
 def read_preparation(folder: Path, meta: Mapping[str, Any]) -> Preparation | None:

@@ -29,6 +29,7 @@ meta.json, schema 2 (strict JSON; null where a number is not defined):
     schema            2
     dataset           the graph's name
     source            kind (dataset | file | memory), name or path, seed, undirected, normalize;
+                      structure (what x was made of, if no features were given);
                       weighted (where edges have weights: whether these are used);
                       fingerprint of the graph (Graph.fingerprint) and inputs_fingerprint (the same
                       without labels and splits)
@@ -123,6 +124,8 @@ def save(
     if graph.edge_weight is not None:
         source = {**(source or {}), "weighted": plan.weighted}
         graph = graph if plan.weighted else unweighted(graph)
+    if graph.structure is not None:
+        source = {**(source or {}), "structure": graph.structure}
     if plan.symmetrised:  # a reader of the folder starts from the graph so made
         graph, source = plan.on(graph, all_edges=True), {**(source or {}), "undirected": True}
     history = [{"phase": "search", **row} for row in plan.history]

@@ -44,7 +44,10 @@ class Inductive:
 def inductive_score(
     graph: Graph, plan: Plan, solution: Solution, *, seed: int, metric: Metric
 ) -> Inductive | None:
-    """None if there are too few validation nodes, or the metric is not defined on them."""
+    """None if there are too few validation nodes, if the metric is not defined on them, or if x was
+    made from the edges of the whole graph."""
+    if graph.structure is not None:
+        return None
     began = time.perf_counter()
     held = held_out(graph, seed)
     if int(held.sum()) < LEAST:
