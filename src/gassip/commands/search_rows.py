@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gassip.budget.budget import Budget, read_amount
-from gassip.commands.common import Parser, graph_name, load_graph, watching
+from gassip.commands.common import Parser, graph_name, load_graph
+from gassip.commands.display import watching
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
