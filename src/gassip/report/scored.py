@@ -37,7 +37,8 @@ def score_part(run: Facts) -> Iterator[Element]:
             break
     if overall or classes:
         first = [tag("div", tag("h3", "All classes"), *overall)] if overall else []
-        yield section("scores", "How good it is", tag("div", *first, *classes, class_="side"))
+        beside = [tag("div", *classes, class_="side")] if classes else []
+        yield section("scores", "How good it is", tag("div", *first, *beside, class_="columns"))
 
 
 def all_scores(run: Facts) -> Iterator[Element]:
@@ -137,7 +138,6 @@ def calibration(run: Facts) -> Iterator[Element]:
                      below="confidence, per cent", series=[ideal, *series],
                      form_x=axis_per_cent, form_y=axis_per_cent, bounds=(0.0, 1.0))  # fmt: skip
         text = f"Expected calibration error: {', '.join(notes)}."
-        yield tag("h3", "Calibration")
         yield drawn(made)
         yield tag("p", text)
 
