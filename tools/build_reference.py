@@ -135,7 +135,7 @@ def described(name: str, value: Any) -> Iterator[str]:
     yield f"### {name}\n"
     call = "" if issubclass_of(value, Exception) else signature(value)
     if call:
-        yield f"```python\n{name}{call}\n```\n"
+        yield f"```text\n{name}{call}\n```\n"
     yield f"{paragraph(value)}\n"
     if inspect.isclass(value) and not issubclass(value, (Exception, nn.Module)):
         rows = [(f"`{own}{call}`", paragraph(found)) for own, call, found in members(value)]

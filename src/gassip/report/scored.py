@@ -17,7 +17,7 @@ from gassip.draw.chart import Panel, Series
 from gassip.draw.scale import per_cent as axis_per_cent
 from gassip.graph.checks import Array
 from gassip.report.facts import Facts
-from gassip.report.html import grid, section, table, tag
+from gassip.report.html import section, table, tag
 from gassip.report.searched import drawn
 from gassip.report.words import METRICS, SPLITS, count, per_cent
 
@@ -26,16 +26,19 @@ MOST_CLASSES = 40  # of a confusion matrix
 
 
 def score_part(run: Facts) -> Iterator[Element]:
-    parts = [*all_scores(run)]
+    """Scores and calibration in one column, the classes beside them, as far as there is room."""
+    overall = [*all_scores(run), *calibration(run)]
+    classes: list[Element] = []
     for split in ("test", "val"):
         nodes = known_nodes(run, split)
         if nodes is not None:
             assert run.probs is not None and run.y is not None
-            parts += _of_split(run, split, run.probs[nodes], run.y[nodes])
+            classes = _of_split(run, split, run.probs[nodes], run.y[nodes])
             break
-    curve = [*calibration(run)]
-    if parts or curve:
-        yield section("scores", "How good it is", *parts, *curve)
+    if overall or classes:
+        first = [tag("div", tag("h3", "All classes"), *overall)] if overall else []
+        beside = [tag("div", *classes, class_="side")] if classes else []
+        yield section("scores", "How good it is", tag("div", *first, *beside, class_="columns"))
 
 
 def all_scores(run: Facts) -> Iterator[Element]:
@@ -63,7 +66,7 @@ def _of_split(run: Facts, split: str, probs: Array, y: Array) -> list[Element]:
         tag("h3", f"{name} nodes: each class"),
         _classes(run, matrix, f"Scores of each class, {SPLITS[split]} nodes"),
     )
-    return [tag("div", classes, *_matrix(run, matrix, split), class_="side")]
+    return [classes, *_matrix(run, matrix, split)]
 
 
 def confusion(predicted: Array, y: Array, classes: int) -> Array:
@@ -135,7 +138,8 @@ def calibration(run: Facts) -> Iterator[Element]:
                      below="confidence, per cent", series=[ideal, *series],
                      form_x=axis_per_cent, form_y=axis_per_cent, bounds=(0.0, 1.0))  # fmt: skip
         text = f"Expected calibration error: {', '.join(notes)}."
-        yield grid(tag("div", tag("h3", "Calibration"), drawn(made), tag("p", text)))
+        yield drawn(made)
+        yield tag("p", text)
 
 
 def reliability(probs: Array, y: Array) -> tuple[list[tuple[float, float, int]], float]:
