@@ -56,7 +56,7 @@ def taught(trials: Trials, settings: Settings) -> Decided[Teacher]:
     assert settings.best is not None
     cleaned = drop_dissimilar_edges(trials, settings.best.cleaning).value
     name, recipe = choose_recipe(trials, cleaned.graph, SHAPES[0], settings).value
-    candidates = train_candidates(trials, cleaned.graph, SHAPES, name, recipe)
+    candidates = train_candidates(trials, cleaned.graph, SHAPES, name, recipe, recipe.epochs)
     return build_teacher(trials, cleaned, candidates, recipe, settings.best.teaching)
 
 

@@ -103,18 +103,19 @@ def test_transform_dense_and_sparse_agree() -> None:
 
 @pytest.mark.parametrize("start", [1.0, 0.4])
 def test_iterating_is_multiplying_again_and_again_and_so_is_its_gradient(start: float) -> None:
-    matrix = random_csr(1, 6, 6)
-    value, dense = double(matrix), torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    pattern = random_csr(1, 6, 6)
+    value, dense = double(pattern), torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    matrix = pattern.with_value(value)
     z = start * dense
     for _ in range(4):
         z = multiply(matrix, z, value) + 0.3 * dense
-    own = iterate(matrix, value, dense, steps=4, back=0.3, start=start)
+    own = iterate(matrix, dense, steps=4, back=0.3, start=start)
     torch.testing.assert_close(own, z)
     assert torch.autograd.gradcheck(
-        lambda d: iterate(matrix, value, d, steps=4, back=0.3, start=start), (dense,)
+        lambda d: iterate(matrix, d, steps=4, back=0.3, start=start), (dense,)
     )
     assert torch.autograd.gradcheck(
-        lambda d: iterate(matrix, value, d.t().contiguous().t(), steps=2, back=0.3, start=start),
+        lambda d: iterate(matrix, d.t().contiguous().t(), steps=2, back=0.3, start=start),
         (dense,),
     )
 

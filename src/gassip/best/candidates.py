@@ -129,7 +129,7 @@ def _request(graph: Graph, architecture: Architecture, fold: Tensor, recipe: Rec
     return Request(
         architecture=architecture,
         recipe=capped_dropout(recipe, architecture),
-        graph=replace(graph, train_mask=graph.train_mask & ~fold),
+        graph=replace(graph, train_mask=graph.train_mask & ~fold) if bool(fold.any()) else graph,
     )
 
 

@@ -137,7 +137,7 @@ PRUNE_MARGIN = Threshold(
 LARGER_MARGIN = Threshold(
     0.02, "validation score", "a student this close to its teacher is not given more weights"
 )
-PRUNE_RATE = Threshold(1, "times the learning rate", "a net that is pruned takes larger steps")
+PRUNE_RATE = Threshold(2, "times the learning rate", "a net that is pruned takes larger steps")
 PRUNE_DECAY = Threshold(2e-4, "weight decay, at least", "of a net that is pruned")
 NODE_DROPOUT_CAP = Threshold(
     0.5, "dropout, at most", "of a net whose operation drops whole nodes besides"

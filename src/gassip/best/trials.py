@@ -77,6 +77,16 @@ class Request:
     what: str = ""
     may_end: bool = False  # whether a training that the deadline ends counts
 
+    def same(self, other: "Request") -> bool:
+        """Whether both ask for the same training, but for its seed."""
+        mine, theirs = ((own.architecture, own.recipe, own.may_end) for own in (self, other))
+        tensors = (
+            self.graph is other.graph
+            and self.teacher is other.teacher
+            and self.feature_index is other.feature_index
+        )
+        return mine == theirs and tensors
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
@@ -139,6 +149,7 @@ class Trials:
         self.jobs = jobs if graph.device.type == "cpu" else 1
         self.counts: dict[str, int] = {}  # trainings of each stage so far
         self.board: list[Standing] = []  # every net so far
+        self.done: list[tuple[Request, Trial]] = []
 
     def train(
         self,
@@ -161,7 +172,20 @@ class Trials:
         return self.train_all(stage, [request])[0]
 
     def train_all(self, stage: str, requests: Sequence[Request]) -> list[Trial]:
-        """Train every net that is asked for, and tell of them in that order."""
+        """Every net that is asked for, in that order; one that was trained before is not trained
+        again."""
+        known = [self._earlier(request) for request in requests]
+        missing = [own for own, trial in zip(requests, known, strict=True) if trial is None]
+        trained = iter(self._train_new(stage, missing))
+        trials = [next(trained) if trial is None else trial for trial in known]
+        self.done += zip(requests, trials, strict=True)
+        return trials
+
+    def _earlier(self, request: Request) -> Trial | None:
+        return next((trial for own, trial in self.done if own.same(request)), None)
+
+    def _train_new(self, stage: str, requests: Sequence[Request]) -> list[Trial]:
+        """Train every net, and tell of them in that order."""
         tasks = [self._task(stage, request) for request in requests]
         known = [None if self.memory is None else self.memory.recall(own.name) for own in tasks]
         missing = [k for k, own in enumerate(known) if own is None]

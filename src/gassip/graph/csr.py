@@ -98,6 +98,12 @@ class Csr:
         return rowptr, self.row[order].to(torch.int32), order
 
     @cached_property
+    def transposed_value(self) -> Tensor:
+        """The values in the order of Sᵀ, [nnz]."""
+        assert self.value is not None
+        return self.value.index_select(0, self.transpose[2])
+
+    @cached_property
     def looped(self) -> tuple["Csr", Tensor, Tensor]:
         """The pattern of a square S with its diagonal, last in each row; where each entry of S
         stands in it, and each entry of the diagonal."""

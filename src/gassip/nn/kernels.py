@@ -25,14 +25,13 @@ def multiply(matrix: Csr, dense: Tensor, value: Tensor | None = None) -> Tensor:
     weights = matrix.value if value is None else value
     if weights is None:
         raise ValueError("this pattern has no values of its own; pass value=")
-    return _Multiply.apply(matrix, weights.to(dense.dtype), dense)
+    own = value is None and weights.dtype == dense.dtype
+    return _Multiply.apply(matrix, weights.to(dense.dtype), dense, own)
 
 
-def iterate(
-    matrix: Csr, value: Tensor, dense: Tensor, *, steps: int, back: float, start: float
-) -> Tensor:
-    """Z_K of Z_0 = start · D, Z_{k+1} = S(v) Z_k + back · D, differentiable in `dense`, [R, F]."""
-    return _Iterate.apply(matrix, value.to(dense.dtype), dense, steps, back, start)
+def iterate(matrix: Csr, dense: Tensor, *, steps: int, back: float, start: float) -> Tensor:
+    """Z_K of Z_0 = start · D, Z_{k+1} = S Z_k + back · D, differentiable in `dense`, [R, F]."""
+    return _Iterate.apply(matrix, dense, steps, back, start)
 
 
 def transform(x: Tensor | Csr, weight: Tensor) -> Tensor:
@@ -67,33 +66,34 @@ def segment_sum(pattern: Csr, value: Tensor) -> Tensor:
 
 
 def _bags(rowptr: Tensor, col: Tensor, value: Tensor, dense: Tensor) -> Tensor:
-    return F.embedding_bag(
-        col, dense, rowptr, mode="sum", per_sample_weights=value, include_last_offset=True
-    )
+    # not by torch.nn.functional, whose checks take as long as a small product; 0: sums
+    return torch.embedding_bag(dense, col, rowptr, False, 0, False, value, True)[0]
 
 
 class _Multiply(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: FunctionCtx, matrix: Csr, value: Tensor, dense: Tensor) -> Tensor:
+    def forward(ctx: FunctionCtx, matrix: Csr, value: Tensor, dense: Tensor, own: bool) -> Tensor:
         ctx.save_for_backward(value, dense)
-        ctx.matrix = matrix  # type: ignore[attr-defined]
+        ctx.matrix, ctx.own = matrix, own  # type: ignore[attr-defined]
         return _bags(
             matrix.rowptr, matrix.col, value, dense.detach()
         )  # detached: the kernel prepares no backward
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None, None]:
         value, dense = ctx.saved_tensors  # type: ignore[attr-defined]
         matrix: Csr = ctx.matrix  # type: ignore[attr-defined]
-        _, needs_value, needs_dense = ctx.needs_input_grad  # type: ignore[attr-defined]
+        _, needs_value, needs_dense, _ = ctx.needs_input_grad  # type: ignore[attr-defined]
         grad = grad.contiguous()
         grad_value = matrix.sampled(grad, dense) if needs_value else None
         grad_dense = None
         if needs_dense:
             rowptr, col, order = matrix.transpose
-            grad_dense = _bags(rowptr, col, value.index_select(0, order), grad)
-        return None, grad_value, grad_dense
+            own = ctx.own  # type: ignore[attr-defined]
+            turned = matrix.transposed_value if own else value.index_select(0, order)
+            grad_dense = _bags(rowptr, col, turned, grad)
+        return None, grad_value, grad_dense, None
 
 
 class _Iterate(torch.autograd.Function):
@@ -105,34 +105,20 @@ class _Iterate(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
-        matrix: Csr,
-        value: Tensor,
-        dense: Tensor,
-        steps: int,
-        back: float,
-        start: float,
+        ctx: FunctionCtx, matrix: Csr, dense: Tensor, steps: int, back: float, start: float
     ) -> Tensor:
-        ctx.save_for_backward(value)
         ctx.rest = (matrix, steps, back, start)  # type: ignore[attr-defined]
-        return _iterated(
-            matrix.rowptr, matrix.col, value, dense.detach().contiguous(), steps, back, start
-        )
+        assert matrix.value is not None
+        value, dense = matrix.value.to(dense.dtype), dense.detach().contiguous()
+        return _iterated(matrix.rowptr, matrix.col, value, dense, steps, back, start)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, None, Tensor, None, None, None]:
-        (value,) = ctx.saved_tensors  # type: ignore[attr-defined]
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[None, Tensor, None, None, None]:
         matrix, *rest = ctx.rest  # type: ignore[attr-defined]
-        rowptr, col, order = matrix.transpose
-        return (
-            None,
-            None,
-            _iterated(rowptr, col, value.index_select(0, order), grad.contiguous(), *rest),
-            None,
-            None,
-            None,
-        )
+        rowptr, col, _ = matrix.transpose
+        value = matrix.transposed_value.to(grad.dtype)
+        return None, _iterated(rowptr, col, value, grad.contiguous(), *rest), None, None, None
 
 
 def _iterated(

@@ -35,7 +35,7 @@ class MaskedGraph:
         self.edge_weight = edge_weight  # [E]
         self.lasting = lasting  # the same features will come again and again
         self._smoothed: dict[str, tuple[Tensor, int, tuple[Tensor, ...]]] = {}
-        self._matrices: dict[str, tuple[Csr, Tensor]] = {}
+        self._matrices: dict[tuple[str, float], Csr] = {}
 
     @staticmethod
     def of(
@@ -73,17 +73,17 @@ class MaskedGraph:
                 return self.mean, None
         raise GassipError(f"torch has no matrix for the norm {norm!r}; write it in nn/propagate.py")
 
-    def matrix(self, norm: str) -> tuple[Csr, Tensor]:
-        """The same S as one pattern and its values, diagonal and all; kept."""
-        if norm not in self._matrices:
+    def matrix(self, norm: str, scale: float = 1.0) -> Csr:
+        """The same S as one matrix, diagonal and all, times `scale`; kept."""
+        if (norm, scale) not in self._matrices:
             edge, loop = self.normalised(norm)
-            self._matrices[norm] = (self.adjacency, edge)
+            pattern, value = self.adjacency, edge
             if loop is not None:
                 pattern, entry, diagonal = self.adjacency.looped
                 value = edge.new_empty(edge.numel() + loop.numel())
                 value[entry], value[diagonal] = edge, loop.squeeze(1)
-                self._matrices[norm] = (pattern, value)
-        return self._matrices[norm]
+            self._matrices[norm, scale] = pattern.with_value(scale * value)
+        return self._matrices[norm, scale]
 
     @cached_property
     def degree(self) -> Tensor:
@@ -156,10 +156,8 @@ def passed_on(operation: Operation, graph: MaskedGraph, p: Tensor) -> Tensor:
     if not operation.iterates:
         return received(graph, operation.norm, p)
     if not graph.edge_weight.requires_grad:
-        pattern, value = graph.matrix(operation.norm)
         return iterate(
-            pattern,
-            operation.scale * value,
+            graph.matrix(operation.norm, operation.scale),
             p,
             steps=operation.steps,
             back=operation.back,
@@ -173,6 +171,8 @@ def passed_on(operation: Operation, graph: MaskedGraph, p: Tensor) -> Tensor:
 
 def received(graph: MaskedGraph, norm: str, h: Tensor) -> Tensor:
     """S H, [N, F]."""
+    if not graph.edge_weight.requires_grad:
+        return multiply(graph.matrix(norm), h)
     edge, loop = graph.normalised(norm)
     sent = multiply(graph.adjacency, h, edge)
     return sent if loop is None else sent + loop * h

@@ -19,6 +19,7 @@ from gassip.metrics import Metric, all_scores, score
 from gassip.nn.net import Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.nn.size import size_of
+from gassip.train.adam import Adam
 from gassip.train.deadline import Deadline, TimeUp
 from gassip.train.divergence import check_loss, check_scores
 from gassip.train.gradual_pruning import Pruning
@@ -65,19 +66,20 @@ def train(
     if pruning is not None:
         pruning.check(model)
     masked = MaskedGraph.of(graph, lasting=True)
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
+    weights = list(model.parameters())
+    step = Adam(lr, weight_decay).of(weights)
     best, best_state, best_epoch = (-torch.inf, -torch.inf), model.state_dict(), 0
     for epoch in range(1, epochs + 1):
         if deadline is not None and deadline.passed and epoch > 1:
             best_state, best_epoch = at_deadline(model, best_state, best_epoch, epoch - 1, pruning)
             break
         model.train()
-        optimizer.zero_grad()
-        optimizer.param_groups[0]["lr"] = lr * decayed(schedule, epoch, epochs)
+        for weight in weights:
+            weight.grad = None
         value_of_loss = loss(model, graph, masked, epoch)
         check_loss(value_of_loss, graph, epoch, lr)
         value_of_loss.backward()
-        optimizer.step()
+        step([weight.grad for weight in weights], decayed(schedule, epoch, epochs))
         if pruning is not None:
             pruning.step(model, epoch)
         settled = (

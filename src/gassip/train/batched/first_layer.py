@@ -1,7 +1,4 @@
-"""The first layer of R copies: by autograd for dense X, by hand for sparse X; and steps of Adam."""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+"""The first layer of R copies: by autograd for dense X, by hand for sparse X."""
 
 import numpy as np
 import torch
@@ -10,47 +7,12 @@ from torch import Tensor, nn
 
 from gassip.nn.dropout import kept
 from gassip.operations import OPERATIONS
+from gassip.train.adam import Adam
 from gassip.train.batched.copies import Copies, Field
 from gassip.train.batched.entries import Entries, Sparse
 from gassip.train.batched.hops import (
     Hop,
 )
-
-
-@dataclass(frozen=True)
-class Adam:
-    """The steps of `torch.optim.Adam` by its own kernel; on small tensors the class takes as long
-    as the kernel."""
-
-    lr: float
-    weight_decay: float
-
-    def of(self, weights: Sequence[Tensor]) -> Callable[[Sequence[Tensor]], None]:
-        """A step of these weights, given their gradients."""
-        tensors = [weight.detach() for weight in weights]
-        means, squares = ([torch.zeros_like(weight) for weight in tensors] for _ in range(2))
-        counts = [torch.zeros(()) for _ in tensors]
-
-        def step(grads: Sequence[Tensor]) -> None:
-            for count in counts:
-                count.add_(1)
-            torch._fused_adam_(
-                tensors,
-                list(grads),
-                means,
-                squares,
-                [],
-                counts,
-                lr=self.lr,
-                beta1=0.9,
-                beta2=0.999,
-                weight_decay=self.weight_decay,
-                eps=1e-8,
-                amsgrad=False,
-                maximize=False,
-            )
-
-        return step
 
 
 class DenseFirst:

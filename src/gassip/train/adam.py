@@ -1,0 +1,47 @@
+"""Adam (Kingma and Ba, 2015) with L2 weight decay, by torch's own fused kernel.
+
+On small tensors `torch.optim.Adam` takes several times as long as its kernel.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Adam:
+    """The steps of `torch.optim.Adam(fused=True)`, bit by bit."""
+
+    lr: float
+    weight_decay: float
+
+    def of(self, weights: Sequence[Tensor]) -> Callable[[Sequence[Tensor | None], float], None]:
+        """A step of these weights, given their gradients and a factor of the learning rate; a
+        weight without a gradient stays as it is."""
+        tensors = [weight.detach() for weight in weights]
+        means, squares = ([torch.zeros_like(weight) for weight in tensors] for _ in range(2))
+        counts = [torch.zeros((), device=weight.device) for weight in tensors]
+
+        def step(grads: Sequence[Tensor | None], factor: float = 1.0) -> None:
+            present = [k for k, grad in enumerate(grads) if grad is not None]
+            for k in present:
+                counts[k].add_(1)
+            torch._fused_adam_(
+                [tensors[k] for k in present],
+                [grad for grad in grads if grad is not None],
+                [means[k] for k in present],
+                [squares[k] for k in present],
+                [],
+                [counts[k] for k in present],
+                lr=self.lr * factor,
+                beta1=0.9,
+                beta2=0.999,
+                weight_decay=self.weight_decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+            )
+
+        return step
