@@ -293,13 +293,14 @@ def test_gradients_of_features_and_edges_are_not_lost(graph: Graph, needs: str) 
 
 def test_columns_of_x_are_standardised_where_the_architecture_says_so() -> None:
     graph = random_graph(1, nodes=30)
-    x = graph.x * 50 + 1000  # type: ignore[operator]
+    assert isinstance(graph.x, Tensor)
+    x = graph.x * 50 + 1000
     x[:, 2] = 7.0  # tells nothing
     own = replace(graph, x=x)
     shape = Architecture(ops=("Linear", "GCNConv"), hidden=(4,), standardised=True)
     net = net_for(own, shape)
     read = net.inputs(x)
-    assert isinstance(read, torch.Tensor) and net.inputs(x) is read
+    assert isinstance(read, Tensor) and net.inputs(x) is read
     other = [column for column in range(x.shape[1]) if column != 2]
     torch.testing.assert_close(read[:, other].mean(0), torch.zeros(len(other)), atol=1e-4, rtol=0)
     torch.testing.assert_close(read.std(0, correction=0)[other], torch.ones(len(other)))
