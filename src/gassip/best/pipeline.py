@@ -34,6 +34,7 @@ from gassip.best.recipe import (
     choose_recipe,
     student_recipe,
 )
+from gassip.best.rules import RECIPE_SIGMAS
 from gassip.best.student import (
     Chosen,
     Classroom,
@@ -42,7 +43,7 @@ from gassip.best.student import (
     classroom,
     student_architectures,
 )
-from gassip.best.trials import Memory, Request, Trial, Trials, validated
+from gassip.best.trials import Memory, Request, Trial, Trials, beats, validated
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture
@@ -240,11 +241,11 @@ def own_recipe(
     chosen: tuple[str, Recipe],
     log: Decisions,
 ) -> tuple[str, Recipe]:
-    """The recipe was chosen with the first candidate; if another one validates best, recipes
+    """The recipe was chosen with the first candidate; if another one validates better, recipes
     compete with that one."""
     assert settings.best is not None
     best, names = candidates.ranked[0], settings.best.recipe.recipes
-    if len(names) == 1 or best.architecture.ops == candidates.trials[0].architecture.ops:
+    if len(names) == 1 or not beats(best, candidates.trials[0], RECIPE_SIGMAS):
         return chosen
     return recipe_for(best.architecture, trials, graph, settings, log)
 
