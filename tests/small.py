@@ -16,7 +16,7 @@ BARE: dict[str, Any] = {
     "consistency": 0.0,
     "distillation": 0.0,
     "recipes": ("given",),
-    "standardise": False,
+    "standardise_features": False,
     "clean_shares": (),
     "label_propagation": False,
     "prune_candidates": (),

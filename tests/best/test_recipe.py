@@ -106,7 +106,10 @@ def test_a_student_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool() ->
 def test_dense_features_are_standardised_and_classes_weighted_if_that_validates_better(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings, own = QUICK.changed(recipes=("mild", "medium"), standardise=True), trials_on()
+    settings, own = (
+        QUICK.changed(recipes=("mild", "medium"), standardise_features=True),
+        trials_on(),
+    )
     own.metric = "macro-f1"
     first = replace(judged([1, 0, 0, 0]), value=0.25)
     asked: list[Recipe] = []
@@ -124,4 +127,4 @@ def test_dense_features_are_standardised_and_classes_weighted_if_that_validates_
     assert found.value.recipe == replace(taken.recipe, standardised=True)
     assert taken.recipe.fit_bias and found.value.name == "mild"
     assert found.decision.taken == "mild, features standardised"
-    assert not choices_beside(own.graph, "accuracy", settings.changed(standardise=False))
+    assert not choices_beside(own.graph, "accuracy", settings.changed(standardise_features=False))

@@ -141,7 +141,7 @@ def choices_beside(graph: Graph, metric: Metric, settings: Settings) -> dict[str
     assert settings.best is not None
     choices: dict[str, dict[str, Any]] = {}
     dense = not graph.has_sparse_features and graph.preparation is None
-    if settings.best.recipe.standardise and dense:
+    if settings.best.recipe.standardise_features and dense:
         choices["features standardised"] = {"standardised": True}
     if metric == "macro-f1":
         choices["classes weighted"] = {"class_weights": True}

@@ -45,7 +45,9 @@ class RecipeTrials(Part):
         "epochs of one trial of a recipe, and of a candidate before the best are trained on",
         POSITIVE,
     )
-    standardise: bool = setting(True, "standardise dense features if that validates better")
+    standardise_features: bool = setting(
+        True, "standardise dense features if that validates better"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
