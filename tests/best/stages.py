@@ -56,8 +56,9 @@ def taught(trials: Trials, settings: Settings) -> Decided[Teacher]:
     assert settings.best is not None
     cleaned = drop_dissimilar_edges(trials, settings.best.cleaning).value
     own = choose_recipe(trials, cleaned.graph, SHAPES[0], settings).value
-    candidates = train_candidates(trials, cleaned.graph, SHAPES, own.name, own.recipe)
-    return build_teacher(trials, cleaned, candidates, own.recipe, settings.best.teaching)
+    name, recipe = own.name, own.recipe
+    candidates = train_candidates(trials, cleaned.graph, SHAPES, name, recipe, recipe.epochs)
+    return build_teacher(trials, cleaned, candidates, recipe, settings.best.teaching)
 
 
 def garbled(graph: Graph) -> Graph:

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gassip.best.candidates import Candidates, label_folds, train_again, train_candidates
+from gassip.best.candidates import Candidates, label_folds, train_best, train_candidates
 from gassip.best.trials import Request, Trial, Trials
 from gassip.nn.net import Architecture
 from gassip.settings.training import Recipe
@@ -34,7 +34,7 @@ def test_candidates_do_not_see_what_is_hidden_from_them(monkeypatch: pytest.Monk
     seen: list[torch.Tensor] = []
 
     def spy(self: Trials, stage: str, requests: Sequence[Request]) -> list[Trial]:
-        if stage == "candidate":
+        if stage == "candidate trial":
             seen.extend(request.graph.train_mask for request in requests)
         return train(self, stage, requests)
 
@@ -53,26 +53,38 @@ def test_the_best_are_told_best_first_each_architecture_once() -> None:
         replace(trial, architecture=Architecture(ops=(op, "Linear"), hidden=(6,)))
         for trial, op in zip((low, high, same), ("GCNConv", "GATConv", "SAGEConv"), strict=True)
     )
-    own = Candidates([low, high, same], [], ["strong", "norm", "strong"])
+    own = Candidates([low, high, same], [], ["strong", "norm", "strong"], 1)
     assert own.ranked == [high, same, low]  # of equals the earlier
     assert own.best_architectures(2) == [high.architecture.ops, same.architecture.ops]
     assert own.best_recipe == ("norm", high.recipe)
-    twice = Candidates([low, high, replace(high, value=0.8)], [], ["strong"] * 3)
+    twice = Candidates([low, high, replace(high, value=0.8)], [], ["strong"] * 3, 1)
     assert twice.best_architectures(2) == [high.architecture.ops, low.architecture.ops]
 
 
 def test_a_net_that_drops_nodes_is_trained_with_less_dropout() -> None:
     own = trials_on()
     shapes = [Architecture(ops=("Hops4", "Linear"), hidden=(6,)), SHAPES[0]]
-    found = train_candidates(own, own.graph, shapes, "strong", Recipe(epochs=1, dropout=0.8))
+    found = train_candidates(own, own.graph, shapes, "strong", Recipe(epochs=1, dropout=0.8), 1)
     assert [trial.recipe.dropout for trial in found.trials] == [0.5, 0.8]
 
 
-def test_the_best_are_trained_again_by_another_recipe_on_the_same_labels() -> None:
+def test_all_are_trained_for_a_few_epochs_and_the_best_in_full_on_the_same_labels() -> None:
     own = trials_on()
-    first = train_candidates(own, own.graph, SHAPES, "strong", Recipe(epochs=1))
-    found = train_again(own, own.graph, first, 1, "mild", Recipe(epochs=2))
-    best = first.ranked[0]
-    assert found.trials[:2] == first.trials and found.recipes == ["strong", "strong", "mild"]
-    assert found.trials[2].architecture == best.architecture
-    assert found.folds[2] is first.folds[first.trials.index(best)]
+    first = train_candidates(own, own.graph, SHAPES, "strong", Recipe(epochs=3), 1)
+    assert [trial.recipe.epochs for trial in first.trials] == [1, 1]
+    found = train_best(own, own.graph, first, 1, "mild", Recipe(epochs=3, dropout=0.1))
+    best = first.trials.index(first.ranked[0])
+    assert found.trials[1 - best] is first.trials[1 - best]
+    assert found.trials[best].recipe == Recipe(epochs=3, dropout=0.1)
+    assert found.recipes[best] == "mild" and found.recipes[1 - best] == "strong"
+    assert found.folds == first.folds and found.best_recipe[1].epochs == 3
+
+
+def test_what_was_trained_before_is_not_trained_again() -> None:
+    own = trials_on()
+    request = Request(architecture=SHAPES[0], recipe=Recipe(epochs=1), graph=own.graph)
+    (first,) = own.train_all("recipe", [request])
+    again, other = own.train_all(
+        "candidate", [replace(request, what="again"), replace(request, architecture=SHAPES[1])]
+    )
+    assert again is first and other.architecture == SHAPES[1] and len(own.board) == 2

@@ -55,7 +55,7 @@ def test_the_first_net_that_is_level_with_the_best_candidate_is_taken(
 ) -> None:
     room, left = room_of(), [right(count) for count in others]
     asked: list[Request] = []
-    candidates = Candidates([right(20 if student < 18 else 18)], [], ["strong"])
+    candidates = Candidates([right(20 if student < 18 else 18)], [], ["strong"], 1)
     start = Chosen(right(student), "support 0.5")
 
     def train(stage: str, requests: Sequence[Request]) -> list[Trial]:

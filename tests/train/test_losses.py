@@ -65,8 +65,8 @@ def test_the_gradient_by_hand_is_that_of_autograd() -> None:
     shares = [torch.softmax(own, 1) for own in again]
     with torch.no_grad():
         target = sharpened((shares[0] + shares[1]) / 2, 0.5)
-    apart = sum((share - target).square().sum(1).mean() for share in shares)
-    labels = sum((-(targets * share.log())).sum() for share in shares)
+    apart = torch.stack([(share - target).square().sum(1).mean() for share in shares]).sum()
+    labels = torch.stack([(-(targets * share.log())).sum() for share in shares]).sum()
     ((labels + 0.7 * apart) / 2).backward()
     for own, other in zip(scores, again, strict=True):
         torch.testing.assert_close(own.grad, other.grad)
