@@ -74,7 +74,7 @@ NAMED = {  # exactly the names of the comparison
     ),
     *("label-propagation", "correct-and-smooth"),
     *("random-mask", "random-edges", "magnitude", "small-gcn"),
-    *("gassip", "gassip-literal", "gassip-best"),
+    *("gassip", "gassip-literal", "gassip-best", "gassip-best-unfitted", "fitted"),
     *("gassip-no-prune", "gassip-no-sparsify", "gassip-no-curriculum"),
 }
 

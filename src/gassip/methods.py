@@ -357,6 +357,19 @@ METHODS: dict[str, Entry] = {
         "METHOD.md",
         {"preset_name": "best", "for": "own"},  # a record is of one graph
     ),
+    "gassip-best-unfitted": Entry(
+        "gassip:GassipMethod",
+        CONTROL,
+        "gassip-best without the numbers that are fitted to validation labels",
+        "METHOD.md",
+        {"preset_name": "best", "calibrate": False, "label_propagation": False},
+    ),
+    "fitted": Entry(
+        "fitted:Fitted",
+        CONTROL,
+        "the best of GCN, SAGE, MLP and APPNP, with the numbers that gassip-best fits",
+        "–",
+    ),
     "gassip-no-prune": Entry(
         "gassip:GassipMethod",
         OURS,

@@ -55,7 +55,8 @@ def taught(trials: Trials, settings: Settings) -> Decided[Teacher]:
     """The stages up to the teacher, the candidates being SHAPES."""
     assert settings.best is not None
     cleaned = drop_dissimilar_edges(trials, settings.best.cleaning).value
-    name, recipe = choose_recipe(trials, cleaned.graph, SHAPES[0], settings).value
+    own = choose_recipe(trials, cleaned.graph, SHAPES[0], settings).value
+    name, recipe = own.name, own.recipe
     candidates = train_candidates(trials, cleaned.graph, SHAPES, name, recipe, recipe.epochs)
     return build_teacher(trials, cleaned, candidates, recipe, settings.best.teaching)
 

@@ -3,7 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from gassip.best.recipe import capped_dropout, choose_recipe, first_recipe, named, student_recipe
+from gassip.best.recipe import (
+    Taken,
+    capped_dropout,
+    choices_beside,
+    choose_beside,
+    choose_recipe,
+    first_recipe,
+    named,
+    student_recipe,
+)
 from gassip.best.trials import Request, Trial
 from gassip.errors import GassipError
 from gassip.nn.net import Architecture
@@ -36,7 +45,8 @@ def test_a_recipe_that_is_known_to_be_good_is_harder_to_beat(
         with monkeypatch.context() as patch:
             patch.setattr(own, "train_all", train)
             found = choose_recipe(own, own.graph, SHAPES[0], settings)
-        assert found.value == (taken, named(taken, first_recipe(settings)))
+        assert found.value.name == taken
+        assert found.value.recipe == named(taken, first_recipe(settings))
         assert found.decision.taken == taken and found.decision.threshold == sigmas
 
 
@@ -91,3 +101,30 @@ def test_a_student_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool() ->
     assert student_recipe("medium", medium) == medium
     assert student_recipe("norm", norm) == replace(norm, dropout=0.0)
     assert student_recipe("given", strong) == strong
+
+
+def test_dense_features_are_standardised_and_classes_weighted_if_that_validates_better(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings, own = (
+        QUICK.changed(recipes=("mild", "medium"), standardise_features=True),
+        trials_on(),
+    )
+    own.metric = "macro-f1"
+    first = replace(judged([1, 0, 0, 0]), value=0.25)
+    asked: list[Recipe] = []
+
+    def train(stage: str, requests: Sequence[Request]) -> list[Trial]:
+        (request,) = requests
+        asked.append(request.recipe)
+        return [replace(judged([1, 1, 0, 0]), value=0.5 if request.recipe.standardised else 0.1)]
+
+    monkeypatch.setattr(own, "train_all", train)
+    taken = Taken("mild", named("mild", first_recipe(settings, "macro-f1")), first)
+    found = choose_beside(own, own.graph, SHAPES[0], taken, settings)
+    assert [(r.standardised, r.class_weights) for r in asked] == [(True, False), (True, True)]
+    # the second has as many right: it is no better
+    assert found.value.recipe == replace(taken.recipe, standardised=True)
+    assert taken.recipe.fit_bias and found.value.name == "mild"
+    assert found.decision.taken == "mild, features standardised"
+    assert not choices_beside(own.graph, "accuracy", settings.changed(standardise_features=False))

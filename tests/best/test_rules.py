@@ -27,11 +27,18 @@ PLAIN = Facts(
 SHORT = ["Linear+APPNP5", "Linear+APPNP10", "GCNConv+GCNConv", "SAGEConv+SAGEConv", "Linear+Linear"]
 LONG = ["Linear+APPNP10", "Linear+APPNP5", *SHORT[2:]]
 WORDS = {"default_candidates": SHORT, "consistency_temperature": 0.3}
+WIDER = ["TAG2+Linear", "SkipGCN+SkipGCN", "SAGEConv+SAGEConv+SAGEConv+SAGEConv"]
+ARMA = {"default_candidates": [*LONG, "ArmaConv+ArmaConv"]}
 LARGE = {"epochs": 40, "candidates": 7, "knn": 0}
 STEPS = {"retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("words, few labels", {}, WORDS),
-    ("many labels", {"labelled": 0.1}, {"consistency": 0.0}),
+    ("many labels", {"labelled": 0.1, "nodes": 30_000}, {"consistency": 0.0} | LARGE | ARMA),
+    (
+        "many labels, wider",
+        {"labelled": 0.1},
+        {"consistency": 0.0, "candidates": 9, "default_candidates": [*LONG, *WIDER]},
+    ),
     ("no bag of words", {"words": False}, {"knn": 0}),
     (
         "large",
@@ -67,6 +74,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 UNTOUCHED: list[tuple[str, dict[str, Any]]] = [
     ("many labels", {"labelled": 0.0999}),
+    ("many labels, wider", {"labelled": 0.0999}),
+    ("many labels, wider", {"labelled": 0.5, "nodes": 30_000}),
     ("words, few labels", {"labelled": 0.1}),
     ("words, few labels", {"words": False}),
     ("large", {"nodes": 29_999}),

@@ -21,6 +21,7 @@ from gassip.best.student import (
     widest,
 )
 from gassip.best.trials import Request, Trial, Trials
+from gassip.deploy.runtime import load
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
 from gassip.runs.write import open_run, save
@@ -28,7 +29,8 @@ from gassip.settings import preset
 from gassip.settings.best import EdgeCut, Student
 from gassip.settings.training import Recipe
 from gassip.train.plan import Row
-from gassip.train.trainer import retrain
+from gassip.train.shrink import shrink
+from gassip.train.trainer import predict, retrain
 from tests.conftest import random_graph
 from tests.small import num_params
 
@@ -208,3 +210,21 @@ def test_a_student_reads_all_features_if_it_is_as_wide_as_a_candidate() -> None:
     assert narrow.features is not None and narrow.features.numel() == 12
     wide, _ = classroom_of(graph, size_share=1.5)
     assert wide.features is None
+
+
+def test_a_deep_student_with_standardised_features_is_kept_and_read(tmp_path: Path) -> None:
+    graph = small()
+    deep = {"default_candidates": ("SkipGCN+SAGEConv+Linear",), "candidates": 1, "size_steps": ()}
+    found = search(graph, preset("best", graph, FEW | deep | {"recipes": ("mild",)}), seed=3)
+    assert found.architecture.ops == ("SkipGCN", "SAGEConv", "Linear")
+    shape = replace(found.architecture, standardised=True)
+    found = replace(found, architecture=shape, recipe=replace(found.recipe, standardised=True))
+    solution = shrink(retrain(graph, found, seed=1))
+    save(tmp_path / "run", graph, found, solution, preset="best")
+    run = open_run(tmp_path / "run")
+    expected = predict(solution.model, solution.graph)
+    torch.testing.assert_close(predict(run.model, solution.graph), expected)
+    scores = torch.from_numpy(load(tmp_path / "run").scores())
+    torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-4)
+    again = shrink(retrain(graph, run.plan, seed=1))
+    torch.testing.assert_close(predict(again.model, again.graph), expected)

@@ -125,7 +125,10 @@ def test_macs_by_hand(path: Graph) -> None:
     # TAG of K hops: K + 1 matrices, then K steps over 4 edges
     for op, steps in {"TAG4": 4, "TAG3": 3, "TAG2": 2}.items():
         assert alone.pop(op) == (steps + 1) * 32 + steps * 4 * 2
+    assert alone.pop("SkipGCN") == 2 * 32 + (4 + 4) * 2
     assert alone == {"GCNConv": 48, "GATConv": 112, "ArmaConv": 72, "SAGEConv": 72, "Linear": 32}
+    scaled = net_for(path, Architecture(ops=("GCNConv",), hidden=(), standardised=True))
+    assert count_macs(scaled, path) == 48 + 4 * 4  # each value of X once
 
 
 def test_macs_count_only_the_columns_that_are_read(make_graph: Callable[..., Graph]) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from gassip.nn.net import Architecture, Layer, Net, net_for
 from gassip.nn.propagate import MaskedGraph, propagate
 from gassip.operations import OPERATIONS
 from gassip.train.trainer import predict, train
+from tests.conftest import random_graph
 
 OPS = tuple(OPERATIONS)
 
@@ -287,3 +289,28 @@ def test_gradients_of_features_and_edges_are_not_lost(graph: Graph, needs: str) 
     net_for(graph, two_layers()).run(x, MaskedGraph(graph.adjacency, weight)).sum().backward()
     grad = x.grad if needs == "features" else weight.grad
     assert grad is not None and bool(grad.abs().sum() > 0)
+
+
+def test_columns_of_x_are_standardised_where_the_architecture_says_so() -> None:
+    graph = random_graph(1, nodes=30)
+    assert isinstance(graph.x, Tensor)
+    x = graph.x * 50 + 1000
+    x[:, 2] = 7.0  # tells nothing
+    own = replace(graph, x=x)
+    shape = Architecture(ops=("Linear", "GCNConv"), hidden=(4,), standardised=True)
+    net = net_for(own, shape)
+    read = net.inputs(x)
+    assert isinstance(read, Tensor) and net.inputs(x) is read
+    other = [column for column in range(x.shape[1]) if column != 2]
+    torch.testing.assert_close(read[:, other].mean(0), torch.zeros(len(other)), atol=1e-4, rtol=0)
+    torch.testing.assert_close(read.std(0, correction=0)[other], torch.ones(len(other)))
+    assert not read[:, 2].any()
+    some = net_for(own, shape, feature_index=torch.tensor([0, 3]))
+    torch.testing.assert_close(some.inputs(x), read[:, [0, 3]])
+    # a net of the same weights on the columns as they were made reads the same
+    plain = net_for(replace(own, x=read), replace(shape, standardised=False))
+    plain.load_state_dict(net.state_dict(), strict=False)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            net(x, graph.edge_index), plain(read, graph.edge_index), rtol=1e-4, atol=1e-4
+        )

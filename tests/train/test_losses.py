@@ -8,7 +8,14 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Model, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.settings.training import Recipe
-from gassip.train.losses import agreement, sharpened, supervised, training_loss
+from gassip.train.losses import (
+    Targets,
+    agreement,
+    class_weights,
+    sharpened,
+    supervised,
+    training_loss,
+)
 from tests.conftest import random_graph
 
 
@@ -58,8 +65,8 @@ def test_the_gradient_by_hand_is_that_of_autograd() -> None:
     shares = [torch.softmax(own, 1) for own in again]
     with torch.no_grad():
         target = sharpened((shares[0] + shares[1]) / 2, 0.5)
-    apart = sum((share - target).square().sum(1).mean() for share in shares)
-    labels = sum((-(targets * share.log())).sum() for share in shares)
+    apart = torch.stack([(share - target).square().sum(1).mean() for share in shares]).sum()
+    labels = torch.stack([(-(targets * share.log())).sum() for share in shares]).sum()
     ((labels + 0.7 * apart) / 2).backward()
     for own, other in zip(scores, again, strict=True):
         torch.testing.assert_close(own.grad, other.grad)
@@ -139,3 +146,20 @@ def test_two_passes_differ_by_dropout_alone() -> None:
         for _ in range(2):
             runs.append(net.run(graph.x, masked))
         assert torch.equal(*runs) == equal
+
+
+def test_weighted_classes_weigh_as_much_as_each_other() -> None:
+    graph = random_graph(1, nodes=30)
+    y = torch.where(torch.arange(30) < 27, 0, 1)
+    train = torch.zeros(30, dtype=torch.bool)
+    train[20:] = True  # seven of class 0, three of class 1, none of class 2
+    own = replace(graph, y=y, train_mask=train)
+    torch.testing.assert_close(class_weights(own), torch.tensor([10 / 21, 10 / 9, 1.0]))
+    targets = Targets(Recipe(class_weights=True)).of(own)
+    torch.testing.assert_close(targets.sum(0), torch.tensor([1 / 3, 1 / 3, 0.0]))
+    teacher = torch.full((30, 3), 1 / 3)
+    taught, plain = (
+        Targets(Recipe(class_weights=weighted, distillation=1.0), teacher).of(own)
+        for weighted in (True, False)
+    )
+    torch.testing.assert_close(taught, plain * class_weights(own))

@@ -47,16 +47,22 @@ def bias_corrected(probs: Tensor, nodes: Tensor, y: Tensor) -> Tensor:
     if nodes.numel() == 0:
         return probs
     log_probs = probs.double().clamp_min(LEAST).log()
+    power, bias = fit_power_and_bias(log_probs[nodes], y)
+    return torch.softmax(power * log_probs + bias, 1).to(probs.dtype)
+
+
+def fit_power_and_bias(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """t [1] and b [C] for log q [n, C] in float64 and labels [n]."""
     power = log_probs.new_ones(1).requires_grad_()
-    bias = log_probs.new_zeros(probs.shape[1]).requires_grad_()
+    bias = log_probs.new_zeros(log_probs.shape[1]).requires_grad_()
     optimizer = torch.optim.LBFGS([power, bias], max_iter=MOST_STEPS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        logits = power * log_probs[nodes] + bias
+        logits = power * log_probs + bias
         value = F.cross_entropy(logits, y) + BIAS_SHRINK * bias.square().sum()
         value.backward()
         return value
 
     optimizer.step(loss)
-    return torch.softmax((power * log_probs + bias).detach(), 1).to(probs.dtype)
+    return power.detach(), bias.detach()

@@ -59,8 +59,12 @@ def build_teacher(
         nets.append(knn)
     if settings.spectral:
         predictors["spectral"] = cleaned.judge.probs
-    weights, decision = ensemble_weights(predictors, graph)
-    probs = combined(predictors, weights, graph)
+    if settings.calibrate:
+        weights, decision = ensemble_weights(predictors, graph)
+        probs = combined(predictors, weights, graph)
+    else:
+        probs = torch.stack(list(predictors.values())).mean(0)
+        decision = Decision(stage="teacher", taken=f"mean of {', '.join(predictors)}, as they are")
     rows = [trial.net.layers[0].weight.detach().norm(dim=1) for trial in nets]
     teacher = Teacher(
         probs=out_of_fold(probs, candidates),

@@ -27,20 +27,21 @@ def keep_level(
 ) -> Decided[Chosen]:
     """The student, or the first net that is level with the best candidate."""
     best, taken, name = candidates.ranked[0], chosen, "as it is"
-    tried = [_row(name, chosen.trial, best)]
+    tried = [_row(name, chosen.trial, chosen.trial)]
+    tried.append(_row(f"best candidate, {best.architecture}", best, chosen.trial))
     for following, request in others(room, best, share):
         if not ahead(best, taken.trial):
             break
         trial = room.trials.train_all("level", [request])[0]
-        tried.append(_row(following, trial, best))
+        tried.append(_row(following, trial, chosen.trial))
         if trial.value > taken.trial.value:
             taken, name = Chosen(trial, ALL_EDGES), following
     decision = Decision(
         stage="level with the best candidate",
         taken=name,
         tried=tuple(tried),
-        statistic=SCORE.replace("what came first", f"{best.architecture}"),
-        threshold=-float(SCORE_SIGMAS),
+        statistic=SCORE,
+        threshold=0.0,
     )
     return Decided(taken, decision)
 
@@ -63,9 +64,9 @@ def others(room: Classroom, best: Trial, share: float) -> Iterator[tuple[str, Re
         yield "labels alone, larger", replace(light, architecture=best.architecture)
 
 
-def _row(name: str, trial: Trial, best: Trial) -> Row:
+def _row(name: str, trial: Trial, first: Trial) -> Row:
     return {
-        "name": f"{name}: {trial.architecture}" if name != "as it is" else name,
+        "name": name,
         "score": trial.value,
-        "statistic": gain(trial.validation, best.validation),
+        "statistic": gain(trial.validation, first.validation),
     }

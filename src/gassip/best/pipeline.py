@@ -28,7 +28,13 @@ from gassip.best.label_propagation import add_label_propagation
 from gassip.best.level import keep_level
 from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
 from gassip.best.pruning import prune_if_behind
-from gassip.best.recipe import choose_recipe, student_recipe
+from gassip.best.recipe import (
+    choices_beside,
+    choose_beside,
+    choose_recipe,
+    student_recipe,
+)
+from gassip.best.rules import RECIPE_SIGMAS
 from gassip.best.student import (
     Chosen,
     Classroom,
@@ -37,9 +43,10 @@ from gassip.best.student import (
     classroom,
     student_architectures,
 )
-from gassip.best.trials import Memory, Request, Trial, Trials, validated
+from gassip.best.trials import Memory, Request, Trial, Trials, beats, validated
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
+from gassip.nn.net import Architecture
 from gassip.paper import loop
 from gassip.paper.induce import best_plan, induce
 from gassip.paper.state import State
@@ -184,7 +191,7 @@ def improve(
     cleaned = log(drop_dissimilar_edges(trials, best.cleaning))
     graph, size = cleaned.graph, best.student.size_share
     architectures = choose_candidates(state, settings, trials.metric)
-    name, recipe = log(choose_recipe(trials, graph, architectures[0], settings))
+    name, recipe = recipe_for(architectures[0], trials, graph, settings, log)
     candidates = train_candidates(
         trials, graph, architectures, name, recipe, best.recipe.trial_epochs
     )
@@ -216,6 +223,16 @@ def improve(
     return replace(plan, leaderboard=with_taken(board, student.trial.name))
 
 
+def recipe_for(
+    architecture: Architecture, trials: Trials, graph: Graph, settings: Settings, log: Decisions
+) -> tuple[str, Recipe]:
+    """A recipe by its name and with what goes beside it."""
+    taken = log(choose_recipe(trials, graph, architecture, settings))
+    if choices_beside(graph, trials.metric, settings):
+        taken = log(choose_beside(trials, graph, architecture, taken, settings))
+    return taken.name, taken.recipe
+
+
 def own_recipe(
     trials: Trials,
     graph: Graph,
@@ -224,13 +241,13 @@ def own_recipe(
     chosen: tuple[str, Recipe],
     log: Decisions,
 ) -> tuple[str, Recipe]:
-    """The recipe was chosen with the first candidate; if another one validates best, recipes
+    """The recipe was chosen with the first candidate; if another one validates better, recipes
     compete with that one."""
     assert settings.best is not None
     best, names = candidates.ranked[0], settings.best.recipe.recipes
-    if len(names) == 1 or best.architecture.ops == candidates.trials[0].architecture.ops:
+    if len(names) == 1 or not beats(best, candidates.trials[0], RECIPE_SIGMAS):
         return chosen
-    return log(choose_recipe(trials, graph, best.architecture, settings))
+    return recipe_for(best.architecture, trials, graph, settings, log)
 
 
 def teacher_standing(teacher: Teacher, graph: Graph, metric: Metric) -> Standing:

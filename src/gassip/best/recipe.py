@@ -12,7 +12,7 @@ further choices each have one more training, and stay if it has the higher valid
     macro F1           classes weighted by their inverse frequency, or equally
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gassip.best.decisions import Decided, among
@@ -71,51 +71,77 @@ def first_recipe(settings: Settings, metric: Metric = "accuracy") -> Recipe:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """A recipe by name, and the short training that speaks for it; None: there was no other."""
+
+    name: str
+    recipe: Recipe
+    trial: Trial | None = None
+
+
 def choose_recipe(
     trials: Trials, graph: Graph, architecture: Architecture, settings: Settings
-) -> Decided[tuple[str, Recipe]]:
-    """The recipe that validates best for this architecture, by name, with what goes beside it."""
+) -> Decided[Taken]:
+    """The recipe that validates best for this architecture."""
     assert settings.best is not None
-    names, epochs = settings.best.recipe.recipes, settings.best.recipe.trial_epochs
-    base = first_recipe(settings, trials.metric)
-    beside = choices_beside(
-        graph, trials.metric, standardise=settings.best.recipe.standardise_features
-    )
-    if len(names) == 1 and not beside:
+    names, base = settings.best.recipe.recipes, first_recipe(settings, trials.metric)
+    recipes = {name: named(name, base) for name in names}
+    if len(names) == 1:
         decision = Decision(stage="recipe", taken=names[0])
-        return Decided((names[0], named(names[0], base)), decision)
-
-    def train(recipes: dict[str, Recipe]) -> dict[str, Trial]:
-        requests = [
-            Request(
-                architecture=architecture,
-                recipe=replace(recipe, epochs=epochs),
-                graph=graph,
-                what=name,
-            )
-            for name, recipe in recipes.items()
-        ]
-        return dict(zip(recipes, trials.train_all("recipe", requests), strict=True))
-
-    tried = train({name: named(name, base) for name in names})
+        return Decided(Taken(names[0], recipes[names[0]]), decision)
+    tried = short_trials(trials, graph, architecture, recipes, settings)
     sigmas = NORM_SIGMAS if names[0] == "norm" else RECIPE_SIGMAS
     best = winner(list(tried.values()), sigmas)
-    taken = next(name for name, trial in tried.items() if trial is best)
-    recipe, told = named(taken, base), taken
-    for name, change in beside.items():
-        changed = replace(recipe, **change)
-        trial = train({f"{told}, {name}": changed})
-        tried |= trial
-        challenger = next(iter(trial.values()))
-        if challenger.value > best.value:
-            best, recipe, told = challenger, changed, f"{told}, {name}"
-    return Decided((taken, recipe), among("recipe", tried, best, sigmas))
+    name = next(name for name, trial in tried.items() if trial is best)
+    return Decided(Taken(name, recipes[name], best), among("recipe", tried, best, sigmas))
 
 
-def choices_beside(graph: Graph, metric: Metric, *, standardise: bool) -> dict[str, dict[str, Any]]:
+def choose_beside(
+    trials: Trials, graph: Graph, architecture: Architecture, taken: Taken, settings: Settings
+) -> Decided[Taken]:
+    """The same recipe, with each change that gives it the higher validation score."""
+    best, recipe, told = taken.trial, taken.recipe, taken.name
+    if best is None:
+        best = short_trials(trials, graph, architecture, {told: recipe}, settings)[told]
+    tried = {told: best}
+    for name, change in choices_beside(graph, trials.metric, settings).items():
+        changed, further = replace(recipe, **change), f"{told}, {name}"
+        tried |= short_trials(trials, graph, architecture, {further: changed}, settings)
+        if tried[further].value > best.value:
+            best, recipe, told = tried[further], changed, further
+    decision = among("beside the recipe", tried, best, 0.0)
+    return Decided(Taken(taken.name, recipe, best), decision)
+
+
+def short_trials(
+    trials: Trials,
+    graph: Graph,
+    architecture: Architecture,
+    recipes: dict[str, Recipe],
+    settings: Settings,
+) -> dict[str, Trial]:
+    """A short training by each recipe, by name."""
+    assert settings.best is not None
+    epochs = settings.best.recipe.trial_epochs
+    requests = [
+        Request(
+            architecture=architecture,
+            recipe=replace(recipe, epochs=epochs),
+            graph=graph,
+            what=name,
+        )
+        for name, recipe in recipes.items()
+    ]
+    return dict(zip(recipes, trials.train_all("recipe", requests), strict=True))
+
+
+def choices_beside(graph: Graph, metric: Metric, settings: Settings) -> dict[str, dict[str, Any]]:
     """What may be changed in a recipe of any name, in the order in which it is tried."""
+    assert settings.best is not None
     choices: dict[str, dict[str, Any]] = {}
-    if standardise and not graph.has_sparse_features and graph.preparation is None:
+    dense = not graph.has_sparse_features and graph.preparation is None
+    if settings.best.recipe.standardise_features and dense:
         choices["features standardised"] = {"standardised": True}
     if metric == "macro-f1":
         choices["classes weighted"] = {"class_weights": True}

@@ -154,6 +154,7 @@ LARGE = Threshold(30_000, "nodes", "fewer epochs suffice, and larger steps where
 HUGE = Threshold(100_000, "nodes", "fewer still; batch norm validates best there")
 
 HIDDEN = 64  # units of a candidate
+WIDER = ("TAG2+Linear", "SkipGCN+SkipGCN", "SAGEConv+SAGEConv+SAGEConv+SAGEConv")
 
 LARGE_STEPS = {"retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 30}
 HUGE_STEPS = LARGE_STEPS | {"epochs": 8, "retrain_epochs": 50, "prune_epochs": 150}
@@ -187,6 +188,17 @@ RULES = (
         lambda facts, given: {"consistency": 0.0},
         "no consistency loss",
         "labels tell enough; the loss costs a second pass",
+    ),
+    Rule(
+        "many labels, wider",
+        f"at least {MANY_LABELS:.0%} of the nodes are labelled, fewer than {LARGE:,.0f} nodes",
+        lambda facts: facts.labelled >= MANY_LABELS and facts.nodes < LARGE,
+        lambda facts, given: {
+            "default_candidates": [*given["default_candidates"], *WIDER],
+            "candidates": given["candidates"] + len(WIDER),
+        },
+        "hops side by side and deeper nets with skip connections among the candidates",
+        "labels enough to train them; the published best on Photo, CS and Physics are such nets",
     ),
     Rule(
         "no bag of words",

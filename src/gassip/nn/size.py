@@ -1,6 +1,6 @@
 """What a net weighs: weights stored, bytes on disk, edges, multiply-adds of one inference.
 
-    MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + Σ norms N·F
+    MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + Σ norms N·F (+ N·D where x is standardised)
 
 h_l is dense but for a sparse X, of which only the stored values in columns that the net reads
 count; B_l is the number of columns of the layer's weight matrix, every weight counted, removed or
@@ -76,7 +76,10 @@ def count_macs(net: Net, graph: Graph) -> int:
 
 def macs_of(net: Net, *, nodes: int, edges: int, read: int) -> int:
     """The same from the counts alone; `read` values of X."""
-    total = read * net.layers[0].weight.shape[1]
+    rows, columns = net.layers[0].weight.shape
+    total = read * columns
+    if net.architecture.standardised:  # its zeros are no longer zeros
+        total = nodes * rows * (columns + 1)
     for layer in list(net.layers)[1:]:
         rows, columns = layer.weight.shape
         total += rows * nodes * (columns + net.architecture.batch_norm)

@@ -94,6 +94,9 @@ class Teaching(Part):
     spectral: bool = setting(
         True, "add logistic regression on the leading singular vectors of Â²X to the teacher"
     )
+    calibrate: bool = setting(
+        True, "fit temperatures, weights and class biases of the teacher to validation labels"
+    )
     consistency: float = setting(
         1.0, "weight of the consistency loss of nets without a teacher", NOT_NEGATIVE
     )

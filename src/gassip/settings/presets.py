@@ -69,6 +69,7 @@ GOOD: dict[str, Any] = {
     "knn": 0,
     "students": 1,
     "edge_rankings": ("support",),
+    "edge_shares": (0.89,),
     "size_steps": (),
     "label_propagation": False,
 }  # changes to `best`

@@ -19,7 +19,7 @@ from gassip.nn.net import Net
 from gassip.nn.propagate import MaskedGraph
 
 SHIFTS = 81  # of a class, evenly from -RANGE to RANGE
-RANGE = 6.0  # in units of log-odds, beyond what logits of the class spread
+RANGE = 3.0  # in standard deviations of the class's margin over the others
 SMOOTHED = 5  # neighbouring shifts on each side
 ROUNDS = 2
 
@@ -39,23 +39,32 @@ def best_bias(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
     """b [C] for logits [n, C] and labels [n]; zeros where nothing raises the score."""
     classes = logits.shape[1]
     bias = np.zeros(classes)
-    shifts = np.linspace(-RANGE, RANGE, SHIFTS)
+    steps = np.linspace(-RANGE, RANGE, SHIFTS)
     for _ in range(ROUNDS):
         for c in range(classes):
-            values = smoothed(scores(logits + bias, y, c, shifts))
-            best = int(values.argmax())
+            margin, rival = margins(logits + bias, c)
+            shifts = steps * margin.std()
+            values = scores(margin, rival, y, c, shifts)
+            best = int(smoothed(values).argmax())
             if values[best] > values[SHIFTS // 2]:
                 bias[c] += shifts[best]
     return bias - bias.mean()
 
 
-def scores(logits: np.ndarray, y: np.ndarray, c: int, shifts: np.ndarray) -> np.ndarray:
-    """Macro F1 under each shift of class c, [G]."""
+def margins(logits: np.ndarray, c: int) -> tuple[np.ndarray, np.ndarray]:
+    """z_c − max of the others [n], and the class that is named unless c is [n]."""
     others = np.delete(logits, c, axis=1)
-    rival = np.delete(np.arange(logits.shape[1]), c)[others.argmax(1)]  # named unless c is
-    margin = logits[:, c] - others.max(1)
+    names = np.delete(np.arange(logits.shape[1]), c)
+    return logits[:, c] - others.max(1), names[others.argmax(1)]
+
+
+def scores(
+    margin: np.ndarray, rival: np.ndarray, y: np.ndarray, c: int, shifts: np.ndarray
+) -> np.ndarray:
+    """Macro F1 under each shift of class c, [G]."""
+    classes = int(max(y.max(), rival.max(), c)) + 1
     return np.array(
-        [macro_f1(y, np.where(margin + shift > 0, c, rival), logits.shape[1]) for shift in shifts]
+        [macro_f1(y, np.where(margin + shift > 0, c, rival), classes) for shift in shifts]
     )
 
 
