@@ -35,7 +35,8 @@ def main() -> bool:
         graph = load(name)
         spent, accuracy = by_stage(graph)
         whole, grid = sum(spent.values()), pyg_grid(graph)
-        print(f"\n{name}: validation accuracy {accuracy:.3f}\n  {'stage':28}{'CPU s':>8}{'share':>8}")
+        print(f"\n{name}: validation accuracy {accuracy:.3f}")
+        print(f"  {'stage':28}{'CPU s':>8}{'share':>8}")
         for stage, seconds in spent.items():
             print(f"  {stage:28}{seconds:8.1f}{seconds / whole:8.0%}")
         print(f"  {'whole':28}{whole:8.1f}\n  {f'PyG GCN, {len(GRID)} settings':28}{grid:8.1f}")

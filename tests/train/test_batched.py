@@ -18,10 +18,11 @@ from gassip.nn.net import Architecture, Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
 from gassip.settings import Settings
+from gassip.train.adam import Adam
 from gassip.train.batched import batchable, copies_at_once, retrain_many, solve_many
 from gassip.train.batched.copies import Copies
 from gassip.train.batched.entries import Entries, Sparse
-from gassip.train.batched.first_layer import Adam, SparseFirst
+from gassip.train.batched.first_layer import SparseFirst
 from gassip.train.batched.hops import repeated
 from gassip.train.plan import Plan, Solution
 from gassip.train.trainer import retrain, solve

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import as_weighted, command, filled, training_graph, warn
 from gassip.deploy.prediction import (
-    STDOUT,
     answer_requests,
     check_flags,
     label_added,

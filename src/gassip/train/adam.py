@@ -3,11 +3,18 @@
 On small tensors `torch.optim.Adam` takes several times as long as its kernel.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+
+class Step(Protocol):
+    """Moves weights, given their gradients and a factor of the learning rate."""
+
+    def __call__(self, grads: Sequence[Tensor | None], factor: float = 1.0) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -17,9 +24,8 @@ class Adam:
     lr: float
     weight_decay: float
 
-    def of(self, weights: Sequence[Tensor]) -> Callable[[Sequence[Tensor | None], float], None]:
-        """A step of these weights, given their gradients and a factor of the learning rate; a
-        weight without a gradient stays as it is."""
+    def of(self, weights: Sequence[Tensor]) -> Step:
+        """A step of these weights; a weight without a gradient stays as it is."""
         tensors = [weight.detach() for weight in weights]
         means, squares = ([torch.zeros_like(weight) for weight in tensors] for _ in range(2))
         counts = [torch.zeros((), device=weight.device) for weight in tensors]

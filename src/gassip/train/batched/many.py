@@ -31,9 +31,10 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
 from gassip.nn.net import Model, Net
 from gassip.operations import OPERATIONS
+from gassip.train.adam import Adam
 from gassip.train.batched.copies import Copies, Field
 from gassip.train.batched.entries import Sparse
-from gassip.train.batched.first_layer import Adam, DenseFirst, SparseFirst
+from gassip.train.batched.first_layer import DenseFirst, SparseFirst
 from gassip.train.divergence import check_loss
 from gassip.train.losses import supervised, training_loss
 from gassip.train.plan import Plan, Solution
