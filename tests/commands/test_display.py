@@ -76,6 +76,8 @@ def test_the_time_left_is_counted_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     latest = Estimate()
     assert latest.text == "first step"
+    latest.hear({"phase": "search", "elapsed": 0.5, "left": 99.0, "val_score": 0.125})
+    assert latest.text == "val 0.125"  # one step is no measure
     event: Event = {"phase": "stage", "elapsed": 1.0, "left": 10.0, "val_score": 0.25}
     latest.hear({**event, "best": 0.5, "alpha_entropy": 1.0, "stage": "recipe norm"})
     now[0] += 4

@@ -3,7 +3,7 @@
 import pytest
 
 from gassip.train.deadline import Deadline
-from gassip.train.events import Event, Steps, Watch, time_left
+from gassip.train.events import Event, Steps, Watch
 
 STEPS = Steps(search=4, stage=2, retrain=10)
 
@@ -63,4 +63,3 @@ def test_the_first_step_of_a_phase_is_no_measure_of_the_others(
         now[0] += seconds
         watch.row({"val_score": 0.5})
     assert heard[2]["left"] == 9
-    assert time_left(heard[0], "left {}") == "" and time_left(heard[2], "left {}") == "left 9 s"

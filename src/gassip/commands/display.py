@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gassip.train.deadline import ticking
-from gassip.train.events import Event, Lines, Listener, Steps, figures, time_left
+from gassip.train.events import Event, Lines, Listener, Steps, clock, figures
 
 WIDE_ONLY = ("alpha_entropy",)  # figures of a line in a pipe that 80 columns have no room for
 
@@ -56,21 +56,26 @@ class Estimate:
 
     def __init__(self) -> None:
         self.heard = time.monotonic()
-        self.event: Event = {"phase": "start", "elapsed": 0.0}
+        self.count, self.event = 0, dict[str, float | str]()
 
     def hear(self, event: Event) -> None:
-        self.heard, self.event = time.monotonic(), event
+        self.heard, self.count, self.event = time.monotonic(), self.count + 1, dict(event)
 
     @property
     def text(self) -> str:
-        event = dict(self.event)
-        if "left" not in event:
+        if not self.count:
             return "first step"
-        event["left"] = max(0.0, float(event["left"]) - (time.monotonic() - self.heard))
-        first = {name: event[name] for name in ("best",) if name in event}
-        rest = {name: value for name, value in event.items() if name not in ("best", *WIDE_ONLY)}
-        words = (time_left(event, "left {}"), figures(first), figures(rest))
+        first = {name: self.event[name] for name in ("best",) if name in self.event}
+        rest = {name: v for name, v in self.event.items() if name not in ("best", *WIDE_ONLY)}
+        words = (self._left(), figures(first), figures(rest))
         return " ".join(word for word in words if word)
+
+    def _left(self) -> str:
+        """Nothing after one step: it waits for libraries to load and is no measure of others."""
+        if self.count < 2:
+            return ""
+        left = float(self.event["left"]) - (time.monotonic() - self.heard)
+        return f"left {clock(max(0.0, left))}"
 
 
 @contextmanager

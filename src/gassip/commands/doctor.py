@@ -17,6 +17,7 @@ EXTRAS = {
     "tables": (("pandas", "pyarrow"), "Parquet files, pandas frames"),
     "onnx": (("onnx", "onnxruntime"), "export --format onnx"),
     "executorch": (("executorch",), "export --format executorch"),
+    "log": (("tensorboard",), "search --log tensorboard"),
     "ogb": (("ogb",), "datasets of OGB"),
 }  # packages of each extra of pyproject.toml, and what it unlocks
 LEAST_MEMORY = 2**31  # bytes under which graphs of some thousand nodes may not fit

@@ -75,7 +75,7 @@ def rows(decision: "Decision", statistics: dict[str, str]) -> list[tuple[str, ..
     if not decision.tried:
         return [(decision.stage, f"taken: {decision.taken}", "", "", "")]
     mark = statistics.setdefault(decision.statistic, f"[{len(statistics) + 1}]")
-    threshold = "" if decision.threshold is None else f"{decision.threshold:g} {mark}"
+    threshold = mark if decision.threshold is None else f"{decision.threshold:g} {mark}"
     out: list[tuple[str, ...]] = [(decision.stage, f"taken: {decision.taken}", "", "", threshold)]
     for row in decision.tried:
         score, statistic = row.get("score"), row.get("statistic")

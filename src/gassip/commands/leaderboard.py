@@ -43,20 +43,32 @@ def print_board(title: str, board: "Sequence[Standing]") -> None:
     """One row per net; the one taken is marked, its reason stands below."""
     from rich.table import Table
 
-    table = Table(title=title)
-    for column in ("", "net", "architecture"):
-        table.add_column(column)
-    for column in ("val", "weights", "edges", "multiply-adds", "ms", "seconds"):
-        table.add_column(column, justify="right")
+    table = Table(title=title, box=None, padding=(0, 2, 0, 0))
+    table.add_column("")
+    table.add_column("net")
+    table.add_column("architecture", min_width=14)
+    for column in ("val", "weights", "edges", "MACs", "ms", "s"):
+        table.add_column(column, justify="right", no_wrap=True)
     for own in board:
-        counts = (_count(value) for value in (own.weights, own.edges, own.macs))
+        counts = (_count(own.weights), _count(own.edges), _millions(own.macs))
         times = (_short(own.ms), _short(own.seconds))
         mark = "*" if own.taken else ""
-        table.add_row(mark, own.name, own.architecture, number(own.val_score), *counts, *times)
+        table.add_row(
+            mark, own.name, brief(own.architecture), number(own.val_score), *counts, *times
+        )
     print_table(table)
     for own in board:
         if own.taken:
             print(f"* taken: {own.name}, {own.reason}")
+
+
+def brief(architecture: str) -> str:
+    """GCNConv ‖ APPNP5 as GCN‖APPNP5, so that a row fits 80 columns."""
+    return architecture.replace("Conv", "").replace(" ‖ ", "‖")
+
+
+def _millions(value: int | None) -> str:
+    return "-" if value is None else f"{value / 1e6:.2f}M"
 
 
 def _count(value: int | None) -> str:

@@ -137,13 +137,6 @@ def figures(event: Event) -> str:
     return text.replace("Conv", "").replace(" ‖ ", "‖")
 
 
-def time_left(event: Event, form: str) -> str:
-    """The time left, but not after the very first step: that one waits for libraries to load."""
-    if "left" not in event or (event["phase"], event.get("epoch")) == ("search", 1):
-        return ""
-    return form.format(clock(float(event["left"])))
-
-
 def clock(seconds: float) -> str:
     """As people read it: 40 s, 3:05 min, 1:10 h."""
     whole = round(seconds)
@@ -166,6 +159,7 @@ class Lines:
         self.event: dict[str, float | str] = {}
 
     def __call__(self, event: Event) -> None:
+        first = not self.event  # the first step waits for libraries to load: no measure of others
         self.event = dict(event)
         phase = str(event["phase"])
         if phase == "done":
@@ -174,7 +168,7 @@ class Lines:
         total, number = getattr(self.steps, phase), int(event["epoch"])
         often = number % max(1, total // 5) == 0
         if often or time.monotonic() - self.said >= self.EVERY:
-            left = time_left(event, ", left about {}")
+            left = "" if first else f", left about {clock(float(event['left']))}"
             self.say(f"{phase} {number}/{max(total, number)}  {figures(event)}{left}")
 
     def beat(self) -> None:
