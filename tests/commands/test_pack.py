@@ -38,7 +38,8 @@ def test_it_holds_what_prediction_needs_and_equal_runs_give_equal_bytes(
     packed: Path, tmp_path: Path
 ) -> None:
     names = zipfile.ZipFile(packed).namelist()
-    assert names == [f"{own}.safetensors" for own in ("model", "graph", "inputs")] + ["meta.json"]
+    parts = ("model", "graph", "inputs", "statistics")
+    assert names == [*(f"{own}.safetensors" for own in parts), "meta.json"]
     again = tmp_path / "again"
     assert main(["pack", str(packed.parent / "run"), "--out", str(again)]) == 0
     assert again.read_bytes() == packed.read_bytes()

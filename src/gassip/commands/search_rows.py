@@ -32,7 +32,9 @@ def large_flags(parser: Parser | Any, screen: Screen) -> None:
         choices=("auto", "on", "off"),
         default="auto",
         metavar="WHEN",
-        help=f"search on rows, out of memory: on, off, auto (from {LARGE_FROM:,} nodes on)",
+        help=screen.rare(
+            f"search on rows, out of memory: on, off, auto (from {LARGE_FROM:,} nodes on)"
+        ),
     )
     parser.add_argument(
         "--hop-precision",

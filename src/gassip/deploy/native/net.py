@@ -49,6 +49,7 @@ MODEL_FIELDS = (
     "labels",
     "soft",
     "preparation",
+    "statistics",  # for warnings of `predict` alone
     "only_own",
     "reorder",
 )
