@@ -436,12 +436,3 @@ def test_edges_of_no_weight_are_none() -> None:
     assert any("1 edges of weight 0 dropped" in note for note in graph.notes)
     with pytest.raises(GassipError, match="edge_weight is 0 for every edge"):
         build(edge_index=edges, edge_weight=np.zeros(4))
-
-
-def test_dense_features_of_uneven_size_are_noted(make_graph: Callable[..., Graph]) -> None:
-    graph = make_graph()
-    assert isinstance(graph.x, torch.Tensor)
-    assert not any("standardise" in note for note in graph.notes)
-    large = graph.x * torch.tensor([1.0, 1, 1, 1, 1, 1e4])
-    noted = Graph.build(large, graph.edge_index, graph.y).notes
-    assert any("dense features are read as given" in note for note in noted)

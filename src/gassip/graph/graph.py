@@ -31,7 +31,6 @@ from gassip.graph.preparation import Preparation
 if TYPE_CHECKING:  # PyG takes two seconds to import
     from torch_geometric.data import Data
 
-UNEVEN = 100.0  # between the largest and the smallest standard deviation of a feature
 SPARSE_BELOW = 0.15  # density under which X is kept as CSR
 
 
@@ -78,8 +77,6 @@ class Graph:
         labels, names = class_labels(to_numpy(y), features.shape[0], class_names)
         given = [None if mask is None else to_numpy(mask) for mask in masks or (None,) * 3]
         train, val, test = complete_masks(given, labels, names, seed, said)
-        if preparation is None and (note := uneven(features)):
-            said.append(note)
         return Graph(
             x=features,
             edge_index=torch.from_numpy(edges),
@@ -340,21 +337,6 @@ def _features(x: "np.ndarray | Tensor | sp.spmatrix | sp.sparray | Csr") -> Tens
     if np.count_nonzero(table) < SPARSE_BELOW * table.size:
         return Csr.from_scipy(sp.csr_array(table))
     return torch.from_numpy(table)
-
-
-def uneven(x: Tensor | Csr) -> str | None:
-    """A note on dense features of which some are far larger than others: they are not scaled."""
-    if isinstance(x, Csr) or x.shape[0] < 2:
-        return None
-    spread = x.std(0)
-    spread = spread[spread > 0]
-    if not spread.numel() or float(spread.max()) < UNEVEN * float(spread.min()):
-        return None
-    low, high = float(spread.min()), float(spread.max())
-    return (
-        f"dense features are read as given, with standard deviations from {low:.3g} to {high:.3g}; "
-        f"standardise x, or give tables, which are standardised"
-    )
 
 
 def _check_finite(values: np.ndarray, row_of: Callable[[int], int]) -> None:
