@@ -18,6 +18,21 @@ from gassip.errors import MOST_LINES, GassipError
 
 MORE = int(os.environ.get("GASSIP_FUZZ", "1"))  # `make fuzz` has twenty times the cases
 SECONDS, BYTES = 10.0, 2e9
+PARTS = 4  # of the cases of files, for the processes of the tests
+CASES = {
+    "budgets": 150,
+    "values of settings": 150,
+    "settings files": 150,
+    "flags": 117,
+    "run folders": 240,
+    "checkpoints": 100,
+    "npz": 25 * PARTS,
+    "pt": 12 * PARTS,
+    "csv": 30 * PARTS,
+    "parquet": 12 * PARTS,
+    "cells of tables": 40 * PARTS,
+    "requests": 100,
+}  # in the ordinary tests; `make fuzz` has MORE times as many
 
 
 def used_bytes() -> float:

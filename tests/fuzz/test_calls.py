@@ -15,7 +15,8 @@ from safetensors.torch import save as to_bytes
 
 from gassip.budget.budget import HELP, Budget
 from gassip.cli import COMMANDS, build_parser
-from gassip.deploy.runtime import load
+from gassip.deploy.added import answers
+from gassip.deploy.runtime import Model, load
 from gassip.deploy.runtime import main as runtime
 from gassip.errors import GassipError
 from gassip.graph.datasets import read
@@ -24,11 +25,11 @@ from gassip.runs.read import open_run
 from gassip.settings import Settings
 from gassip.settings.settings import FIELDS, read_settings
 from tests.commands.test_bad_calls import place as place
-from tests.fuzz.border import MORE, called, mutated, names, refused
+from tests.fuzz.border import CASES, MORE, bounded, called, mutated, names, refused
 from tests.fuzz.values import JSON, TEXTS
 from tests.saved_runs import refit
 
-MANY = settings(max_examples=150 * MORE)
+MANY = settings(max_examples=CASES["budgets"] * MORE)
 
 
 @given(name=st.sampled_from(sorted(HELP)), text=st.one_of(st.sampled_from(TEXTS), st.text()))
@@ -53,7 +54,7 @@ def test_settings_files(tmp_path: Path) -> None:
     good = "epochs = 20\nops = ['GCNConv', 'Linear']\nlr_weight = 0.01\nedge_shares = [0.5, 1]\n"
     for suffix, text in (("toml", good), ("json", '{"epochs": 20, "lr_weight": 0.01}')):
         path = tmp_path / f"s.{suffix}"
-        for _ in range(MORE * 75):
+        for _ in range(MORE * CASES["settings files"] // 2):
             path.write_bytes(mutated(text.encode(), rng))
             refused(f"{path}", lambda path=path: Settings.of(**read_settings(path)))  # type: ignore[misc]
 
@@ -74,6 +75,7 @@ def stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         "gassip.bench.execute.carry_out",
         "gassip.bench.execute.solve_part",
         "gassip.commands.front.front",
+        "gassip.commands.front.edge_front",
         "gassip.train.batched.retrain_many",
         "gassip.graph.datasets._download",
     ):
@@ -94,6 +96,12 @@ FIRST: dict[str, list[str]] = {
     "leaderboard": ["RUN"],
 }  # a good call of each command; others have no flags that take a text
 MOST_FLAGS = {"search": 24, "front": 12, "evaluate": 6, "run": 15}
+
+
+def test_there_are_a_thousand_cases() -> None:
+    """Kinds of files and calls, besides the faults at every write."""
+    assert sum(MOST_FLAGS.get(name, 10) for name in FIRST) == CASES["flags"]
+    assert sum(CASES.values()) >= 1000
 
 
 @pytest.mark.parametrize("command", [name for name in FIRST if name in COMMANDS])
@@ -122,6 +130,27 @@ def test_positions(place: Path, tmp_path: Path, stopped: None) -> None:
         called(["predict", text, "--out", "l.csv"])
         called(["run", text, "--data", str(place / "g.npz")])
     assert not names(tmp_path)
+
+
+# Requests to the service
+
+KEYS = st.sampled_from(["id", "x", "columns", "neighbours", "edges", "source", "target", "weight"])
+
+
+@given(value=st.recursive(anything(), lambda own: st.dictionaries(KEYS, own, max_size=4)))
+@settings(max_examples=CASES["requests"] * MORE)
+def test_requests(model: Model, value: object) -> None:
+    """JSON in, JSON out: an answer or an error, never a traceback."""
+    text = json.dumps(value)
+    with bounded(text[:100]):
+        found = list(answers(model, [text]))
+    assert all(("label" in own) != ("error" in own) for own in found)
+    assert json.dumps(found, allow_nan=False)
+
+
+@pytest.fixture(scope="module")
+def model(place: Path) -> Model:
+    return load(place / "run")
 
 
 # Run folders
@@ -188,7 +217,7 @@ def test_run_folders(
 ) -> None:
     rng = random.Random(f"{change.__name__} {part}")
     run = tmp_path / "run"
-    for at in range(MORE * 30):
+    for at in range(MORE * CASES["run folders"] // 8):
         shutil.rmtree(run, ignore_errors=True)
         shutil.copytree(place / "run", run)
         what = change(run, rng)
@@ -209,6 +238,6 @@ def test_checkpoints(place: Path, tmp_path: Path) -> None:
     kept = FolderCheckpoint(tmp_path, graph=graph, settings=chosen, seed=0, metric="accuracy")
     kept.save(lambda: {"w": graph.y, "m": graph.train_mask}, [{"epoch": 1}])
     content = (tmp_path / FILE).read_bytes()
-    for _ in range(MORE * 100):
+    for _ in range(MORE * CASES["checkpoints"]):
         (tmp_path / FILE).write_bytes(mutated(content, rng))
         refused("checkpoint", kept.load)

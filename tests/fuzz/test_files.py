@@ -13,11 +13,9 @@ from gassip.graph.datasets import read, read_inputs
 from gassip.graph.files import read_inputs as read_light
 from gassip.graph.graph import Graph
 from tests.commands.test_bad_calls import place as place
-from tests.fuzz.border import MORE, mutated, names, refused
+from tests.fuzz.border import CASES, MORE, PARTS, mutated, names, refused
 from tests.fuzz.values import CELLS, arrays
 from tests.train.test_divergence import table, write
-
-PARTS = 4  # of the cases, for the processes of the tests
 
 
 def valid(folder: Path, graph: Graph, kind: str) -> Path:
@@ -94,7 +92,7 @@ def test_bytes_of_files(
     before = names(tmp_path)
     files = sorted(own for own in tmp_path.iterdir())
     kept = {own: own.read_bytes() for own in files}
-    for _ in range(MORE * {"npz": 25, "pt": 12, "csv": 30, "parquet": 12}[kind]):
+    for _ in range(MORE * CASES[kind] // PARTS):
         bad = rng.choice(files)
         bad.write_bytes(mutated(kept[bad], rng))
         read_all(path, model)
@@ -132,7 +130,7 @@ def test_cells_of_tables(
     rng = random.Random(part)
     valid(tmp_path, make_graph(), "csv")
     kept = {own: own.read_text().splitlines() for own in sorted(tmp_path.iterdir())}
-    for _ in range(MORE * 40):
+    for _ in range(MORE * CASES["cells of tables"] // PARTS):
         path = rng.choice(list(kept))
         lines = [line.split(",") for line in kept[path]]
         for _ in range(rng.choice((1, 1, 2, 40))):

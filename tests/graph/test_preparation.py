@@ -99,6 +99,7 @@ def test_columns_that_tell_nothing_are_left_out_and_said_so() -> None:
     assert said == [
         "left out, since they do not vary: one",
         "left out, since no text in them comes twice: name",
+        "numbers are standardised, or divided by their largest: age",
     ]
 
 

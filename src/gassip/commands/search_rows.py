@@ -195,7 +195,10 @@ def most_weights(budget: Budget, graph: "GraphFolder") -> float:
 
 
 def memory_for_blocks() -> int:
-    """A quarter of the machine's."""
+    """A quarter of the machine's; 2 GiB where the system does not tell."""
     import os
 
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    except (AttributeError, ValueError, OSError):
+        return 2**31

@@ -166,6 +166,9 @@ def fit_preparation(table: Table, names: Sequence[str], said: list[str]) -> Prep
     if rare:
         said.append(f"left out, since no text in them comes twice: {listed(rare)}")
     categories = tuple(category for category in found.categories if category.names)
+    if found.numbers:
+        names = [number.name for number in found.numbers]
+        said.append(f"numbers are standardised, or divided by their largest: {listed(names)}")
     if not found.numbers and not categories:
         raise GassipError(f"{table.name} has no column that tells nodes apart: {'; '.join(said)}")
     return replace(found, categories=categories, left_out=(*constant, *rare))
