@@ -1,6 +1,7 @@
 """Time and memory of the large path: tables → `gassip import` → `gassip search` → `gassip predict`.
 
-    python -m benchmarks.scale --nodes 10000 100000 1000000 --work DIR [--out scale.json]
+    python -m benchmarks.scale --nodes 10000 100000 1000000 --work DIR [--out scale.jsonl]
+    python -m benchmarks.scale --draw scale.jsonl docs/growth.svg
 
 The graph is a block model whose best possible accuracy is known. Drawing it and writing its tables
 is not counted. Each step is a process; its peak memory is the kernel's count (ru_maxrss).
@@ -8,6 +9,7 @@ is not counted. Each step is a process; its peak memory is the kernel's count (r
 
 import argparse
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -21,6 +23,7 @@ import numpy as np
 from gassip.large.block_model import BlockModel, Drawn, best_accuracy, draw
 
 ROWS = 500_000  # of a parquet file
+STEPS = ("import", "search", "predict")
 
 
 def write_tables(model: BlockModel, drawn: Drawn, folder: Path) -> None:
@@ -86,18 +89,53 @@ def one_size(nodes: int, work: Path, args: argparse.Namespace) -> dict[str, Any]
     return row
 
 
+def drawing(rows: list[dict[str, Any]]) -> bytes:
+    """CPU seconds and peak memory against nodes, both axes by powers of ten."""
+    from gassip.draw.chart import Panel, Place, Series, panel
+    from gassip.draw.svg import document
+
+    rows = sorted(rows, key=lambda row: row["nodes"])
+    nodes = [row["nodes"] for row in rows]
+    panels = []
+    for at, (title, key) in enumerate((("CPU seconds", "cpu_seconds"), ("peak GiB", "peak_gib"))):
+        series = [
+            Series(
+                name=step,
+                x=nodes,
+                y=[math.log10(max(0.01, row[step][key])) for row in rows],
+                colour=k,
+                size=3.0,
+            )
+            for k, step in enumerate(STEPS, 1)
+        ]
+        shown = Panel(title=title, below="nodes", series=series, log=True, form_y=power)
+        panels.append(panel(shown, Place(left=360.0 * at)))
+    return document(panels, 720, 240, "time and memory against nodes")
+
+
+def power(value: float) -> str:
+    return f"{10**value:.3g}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--degree", type=float, default=20.0)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--work", type=Path)
     parser.add_argument("--memory", help="of the import, such as 2GB")
     parser.add_argument("--out", type=Path, help="JSON lines are appended")
     parser.add_argument("--keep", action="store_true", help="leave graphs and runs in --work")
     parser.add_argument("--search", nargs="*", default=[], help="further words for the search")
+    parser.add_argument("--draw", type=Path, nargs=2, metavar=("JSONL", "SVG"))
     args = parser.parse_args()
+    if args.draw:
+        lines = args.draw[0].read_text(encoding="utf-8").splitlines()
+        args.draw[1].write_bytes(drawing([json.loads(line) for line in lines]))
+        return
+    if args.work is None:
+        parser.error("--work is missing")
     args.work.mkdir(parents=True, exist_ok=True)
     for nodes in args.nodes:
         text = json.dumps(one_size(nodes, args.work, args), ensure_ascii=False)

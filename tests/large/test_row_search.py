@@ -63,6 +63,24 @@ def test_labels_by_blocks_equal_the_runtime_on_the_whole_graph(
     assert np.mean(right) > 0.8
 
 
+def test_the_runtime_writes_the_same_labels(searched: tuple[Path, Path], tmp_path: Path) -> None:
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    assert cli.main(["predict", str(searched[1]), "--out", str(one)]) == 0
+    assert runtime.main([str(searched[1]), "--out", str(two)]) == 0
+    assert one.read_text() == two.read_text()
+    other = ["predict", str(searched[1]), "--data", str(searched[0]), "--out", "-"]
+    assert cli.main(other) == 0
+
+
+def test_rounded_hops_tell_their_cost(
+    searched: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data", str(searched[0]), "--large", "on", "--preset", "fast"]
+    words += ["--hop-precision", "int8", "--out", str(tmp_path / "run")]
+    assert cli.main(["search", *words]) == 0
+    assert "int8 hops: validation accuracy" in capsys.readouterr().err
+
+
 def test_other_commands_say_that_they_do_not_read_it(
     searched: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,6 @@
 """gassip predict: label the nodes of the run's graph or of another one."""
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +46,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip.deploy.row_runs import is_row_run
+    from gassip.deploy.row_runs import is_row_run, write_labels
     from gassip.deploy.runtime import label_text
     from gassip.graph.store import is_graph_folder
     from gassip.runs.format import EXPORTED, read_meta
@@ -62,29 +60,11 @@ def run(args: argparse.Namespace) -> int:
     meta = read_meta(folder)
     rows = is_row_run(meta)
     if rows and (args.data is None or is_graph_folder(Path(args.data))):
-        return _label_rows(folder, args.data, args.out)
+        write_labels(folder, args.data, args.out)
+        return 0
     exported = meta["schema"] == EXPORTED  # by `pack` or `export`: without torch
     without_torch = exported or rows
     tell(label_text(folder, args.data) if without_torch else _labels(folder, args.data), args.out)
-    return 0
-
-
-def _label_rows(folder: Path, data: str | None, out: str) -> int:
-    """Block by block, beside the file and then renamed; without torch."""
-    from gassip.deploy.row_runs import load_row_run
-
-    run = load_row_run(folder, data)
-    if out == "-":
-        run.write_csv(sys.stdout)
-        return 0
-    beside = Path(out).with_name(f".{Path(out).name}.{os.getpid()}.tmp")
-    try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            count = run.write_csv(file)
-        beside.replace(out)
-    finally:
-        beside.unlink(missing_ok=True)
-    print(f"written to {out}: {count} nodes")
     return 0
 
 

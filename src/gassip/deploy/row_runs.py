@@ -6,6 +6,8 @@ Shapes: N nodes, C classes.
 """
 
 import csv
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,3 +114,20 @@ def ids_of(graph: GraphFolder, start: int, stop: int) -> Sequence[str]:
         return [str(row) for row in range(start, stop)]
     table = parquet().read_table(graph.path / "ids.parquet", memory_map=True)
     return [str(own) for own in table["id"].slice(start, stop - start).to_pylist()]
+
+
+def write_labels(folder: Path, data: str | Path | None, out: str) -> None:
+    """A CSV of all nodes, block by block, beside the file and then renamed; - is stdout."""
+    run = load_row_run(folder, data)
+    if out == "-":
+        run.write_csv(sys.stdout)
+        return
+    path = Path(out)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            count = run.write_csv(file)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    print(f"written to {out}: {count} nodes")

@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
 from gassip.nn.kernels import transform
 from gassip.nn.propagate import MaskedGraph
 from gassip.paper import curriculum
+from gassip.paper.batches import batches, mean_row
 from gassip.paper.induce import kept_edges, kept_weights
 from gassip.paper.masks import weight_mask
 from gassip.paper.state import State
@@ -56,12 +58,30 @@ def run(
     while len(state.history) < settings.epochs:
         if deadline is not None:
             deadline.check()
-        state.history.append(epoch(state, metric))
+        state.history.append(whole_epoch(state, metric))
         if on_epoch is not None:
             on_epoch(state.history[-1])
         if checkpoint is not None:
             checkpoint.save(state.tensors, state.history)
     return state
+
+
+def whole_epoch(state: State, metric: Metric) -> Row:
+    """The loop over the graph at once, or over its batches."""
+    size = state.settings.batch_nodes
+    if not 0 < size < state.graph.num_nodes:
+        return epoch(state, metric)
+    rows = []
+    for batch in batches(state):
+        before, grad_std = state.edge_score.detach().clone(), state.grad_std
+        rows.append(epoch(batch, metric))
+        batch.hand_back(before, grad_std)
+    if not rows:
+        raise GassipError(
+            f"batch_nodes is {size}: no batch has both training and validation nodes; give more"
+        )
+    state.refresh()
+    return mean_row(rows)
 
 
 def epoch(state: "State", metric: Metric) -> Row:

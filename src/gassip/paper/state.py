@@ -51,6 +51,7 @@ class State:
             k: v.clone() for k, v in self.operations().items()
         }  # W as it starts, for a rewind
         self.history: list[Row] = []
+        self.near: Tensor | None = None  # an order of the nodes, of a search in batches
         self.optimizers = self._optimizers()
         self.refresh()
 

@@ -33,6 +33,9 @@ class Search(Part):
     warmup_epochs: int = setting(
         10, "warm-up r: before it only weights and their masks move", NOT_NEGATIVE
     )
+    batch_nodes: int = setting(
+        0, "nodes of a batch of the search; 0: the whole graph at once", NOT_NEGATIVE
+    )
     # W and S_W (Sec. 4.2)
     prune: bool = setting(True, "learn the weight mask M_W; off: the ablation without it")
     lr_weight: float = setting(0.01, "Adam's learning rate for W", NOT_NEGATIVE)
