@@ -35,8 +35,8 @@ def thinned(x: Csr, p: float) -> Csr:
     index = np.flatnonzero(passed)  # numpy: without branches, which random numbers would mislead
     rowptr, col = before.take(x.rowptr.numpy()), x.col.numpy().take(index)
     value = x.value.numpy().take(index) * np.float32(scale)
-    arrays = (torch.from_numpy(own) for own in (rowptr, col, value))
-    return Csr(*arrays, x.shape, once=True)
+    rows, columns, values = (torch.from_numpy(own) for own in (rowptr, col, value))
+    return Csr(rows, columns, values, x.shape, once=True)
 
 
 def dropped_relu(h: Tensor, p: float) -> Tensor:
