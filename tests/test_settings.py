@@ -187,7 +187,7 @@ def test_every_setting_is_read(name: str) -> None:
     if name == "retrain_dropouts":  # validation chooses the recipe's dropout among them
         assert re.search(r"\bretraining\.dropouts\b", OUTSIDE)
     elif own.part == "retraining":  # read by way of the recipe
-        others = {"fresh": "rewind", "best": "last", 300: 7}
+        others = {"fresh": "rewind", "best": "last", "constant": "cosine", 300: 7, 1: 5}
         changed = Settings.of(**{name: others.get(own.default, 0.5)})
         recipe = Recipe.of(changed.retraining)
         assert getattr(recipe, own.attribute) == changed.value(own) != own.default
@@ -282,7 +282,7 @@ def test_what_best_takes_from_the_graph() -> None:
         50,
         1.0,
         0.5,
-        100,
+        15,
     )
     assert few["default_candidates"][0] == "Linear+APPNP5"
     assert few["consistency_temperature"] == 0.3
@@ -295,15 +295,14 @@ def test_what_best_takes_from_the_graph() -> None:
     odd = Csr.from_scipy(sp.csr_array(pair.x.to_scipy() + sp.eye_array(80, 40, k=1) * 0.5))
     assert best_of(replace(pair, x=odd))["knn"] == 0  # sparse numbers, but no words
     large, small = best_of(words(30_000, 0.5)), best_of(words(29_999, 0.5))
-    assert (large["knn"], large["epochs"], large["candidates"]) == (0, 40, 7)
-    assert steps(large) == steps(small) == (0.01, 300, 1200, 100)
-    # fewer weights, which larger steps suit
-    assert steps(best_of(ring(30_000))) == (0.03, 150, 600, 40)
+    assert (large["knn"], large["epochs"], large["candidates"]) == (0, 15, 7)
+    assert steps(large) == steps(small) == (0.03, 100, 400, 50)
+    assert steps(best_of(ring(30_000))) == (0.03, 75, 300, 30)  # fewer weights: fewer epochs
     usual, wider = large["default_candidates"][:-1], small["default_candidates"]
     assert large["default_candidates"][-1] == "ArmaConv+ArmaConv"
     assert wider[:5] == usual and wider[5] == "TAG2+Linear" and small["candidates"] == 9
     huge = best_of(words(100_000, 0.5))
-    assert (huge["epochs"], huge["teacher_hidden"]) == (20, 256)
+    assert (huge["epochs"], huge["teacher_hidden"]) == (8, 256)
     assert huge["prune_candidates"] == ["GCNConv+APPNP5"]
     before, after = set(large["default_candidates"]), set(huge["default_candidates"])
     assert before - after == {"Linear+APPNP10"} and after - before == {"GCNConv+APPNP5"}

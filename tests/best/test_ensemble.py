@@ -40,7 +40,7 @@ def test_equal_seeds_teach_the_same_and_test_labels_do_not_matter() -> None:
     assert [own.recipe for own in first.trials] == [own.recipe for own in again.trials]
     assert not torch.equal(first.probs, taught(trials_on(seed=1), QUICK).value.probs)
     recipes = [f"recipe {name}" for name in ("strong", "medium", "norm")]
-    stages = ["graph with all edges", *recipes, "candidate", "candidate"]
+    stages = ["graph with all edges", *recipes, "candidate trial", "candidate trial"]
     assert [row["stage"] for row in rows] == stages
     assert [row["epoch"] for row in rows] == list(range(1, 7))
 
@@ -126,7 +126,7 @@ def test_the_best_candidates_are_trained_anew_wider_on_all_labels(
 
     monkeypatch.setattr(Trials, "train_all", spy)
     found = taught(own, QUICK.changed(teachers=1, teacher_hidden=24)).value
-    candidates = [net for stage, _, net in trained if stage == "candidate"]
+    candidates = [net for stage, _, net in trained if stage == "candidate trial"]
     (asked, teacher), *more = [(asked, net) for stage, asked, net in trained if stage == "teacher"]
     best = max(candidates, key=lambda net: net.value).architecture
     assert not more  # and no label is hidden

@@ -29,8 +29,8 @@ LONG = ["Linear+APPNP10", "Linear+APPNP5", *SHORT[2:]]
 WORDS = {"default_candidates": SHORT, "consistency_temperature": 0.3}
 WIDER = ["TAG2+Linear", "SkipGCN+SkipGCN", "SAGEConv+SAGEConv+SAGEConv+SAGEConv"]
 ARMA = {"default_candidates": [*LONG, "ArmaConv+ArmaConv"]}
-LARGE = {"epochs": 40, "candidates": 7, "knn": 0}
-STEPS = {"retrain_lr": 0.03, "retrain_epochs": 150, "prune_epochs": 600, "trial_epochs": 40}
+LARGE = {"candidates": 7, "knn": 0}
+STEPS = {"retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 30}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("words, few labels", {}, WORDS),
     ("many labels", {"labelled": 0.1, "nodes": 30_000}, {"consistency": 0.0} | LARGE | ARMA),
@@ -57,9 +57,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         | STEPS
         | {
             "consistency": 0.0,
-            "epochs": 20,
-            "retrain_epochs": 75,
-            "prune_epochs": 300,
+            "epochs": 8,
+            "retrain_epochs": 50,
+            "prune_epochs": 150,
             "recipes": ["norm", "strong", "medium"],
             "teacher_hidden": 256,
             "students": 2,

@@ -47,7 +47,8 @@ def test_a_trial_tells_of_itself_and_never_looks_at_test_nodes() -> None:
     own = trials_on(rows=rows)
     assert not own.graph.test_mask.any()
     recipe = judged([1]).recipe
-    one, two = (own.train("candidate", SHAPES[0], recipe, own.graph) for _ in range(2))
+    one = own.train("candidate", SHAPES[0], recipe, own.graph)
+    two = own.train("candidate", SHAPES[0], recipe, replace(own.graph))
     assert [row["epoch"] for row in rows] == [1, 2] and rows[0]["val_score"] == one.value
     assert rows[0]["architecture"] == "GCNConv ‖ GCNConv" and rows[0]["stage"] == "candidate"
     assert not torch.equal(one.probs, two.probs)  # each has a seed of its own

@@ -7,6 +7,7 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from gassip.graph.csr import Csr
+from gassip.nn.dropout import drop, thinned
 from gassip.nn.kernels import iterate, log_softmax, multiply, product, segment_sum, transform
 from tests.graph.test_csr import random_csr
 
@@ -118,6 +119,21 @@ def test_iterating_is_multiplying_again_and_again_and_so_is_its_gradient(start: 
         lambda d: iterate(matrix, d.t().contiguous().t(), steps=2, back=0.3, start=start),
         (dense,),
     )
+
+
+@pytest.mark.parametrize("p", [0.2, 0.8])
+def test_what_dropout_leaves_of_a_sparse_matrix_is_what_it_does_not_set_to_0(p: float) -> None:
+    matrix, weight = random_csr(3, 9, 7), torch.randn(7, 4)
+    found = []
+    for drops in (drop, thinned):
+        torch.manual_seed(0)
+        own = weight.clone().requires_grad_()
+        dropped = drops(matrix, p)
+        assert isinstance(dropped, Csr)
+        out = multiply(dropped, own)
+        out.square().sum().backward()
+        found.append((out.detach(), own.grad))
+    torch.testing.assert_close(found[0], found[1])
 
 
 @pytest.mark.parametrize("classes", [1, 3, 20])

@@ -195,7 +195,7 @@ def test_a_pruned_student_is_wider_and_has_as_many_weights() -> None:
     weights = int(0.35 * gcn_weights(graph.num_features, graph.num_classes))
     room = room_for(graph, Recipe(lr=0.01, weight_decay=5e-5))
     own = pruning_recipe(0.35, room, best.pruning)
-    assert (own.prune_to, own.epochs) == (weights, 1200)
+    assert (own.prune_to, own.epochs) == (weights, 400)
     assert (own.lr, own.weight_decay) == (0.02, 2e-4)  # twice the rate, and at least 2e-4
     heavier = pruning_recipe(0.35, room_for(graph, Recipe(weight_decay=5e-4)), best.pruning)
     assert heavier.weight_decay == 5e-4

@@ -23,6 +23,7 @@ class Csr:
     col: Tensor  # [nnz] int32, sorted inside a row
     value: Tensor | None  # [nnz]
     shape: tuple[int, int]
+    once: bool = False  # for one product and its gradient: not worth a transpose
 
     @staticmethod
     def from_scipy(matrix: sp.spmatrix | sp.sparray) -> "Csr":

@@ -5,6 +5,7 @@
 Eight comparisons per 64-bit random number take a tenth of the time of `F.dropout` on a CPU.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
@@ -21,6 +22,21 @@ def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
         assert x.value is not None
         return x.with_value(x.value * kept_like(x.value, p))
     return x * kept_like(x, p)
+
+
+def thinned(x: Csr, p: float) -> Csr:
+    """Dropout of a sparse matrix whose dropped entries are not stored, on a CPU; the same random
+    numbers as `drop`. Worth it where what it is multiplied by is wide."""
+    assert x.value is not None
+    least, scale = passing(p)
+    passed = random_bits(x.value).numpy() >= least
+    before = np.zeros(x.nnz + 1, dtype=np.int32)
+    np.cumsum(passed, out=before[1:])
+    index = np.flatnonzero(passed)  # numpy: without branches, which random numbers would mislead
+    rowptr, col = before.take(x.rowptr.numpy()), x.col.numpy().take(index)
+    value = x.value.numpy().take(index) * np.float32(scale)
+    rows, columns, values = (torch.from_numpy(own) for own in (rowptr, col, value))
+    return Csr(rows, columns, values, x.shape, once=True)
 
 
 def dropped_relu(h: Tensor, p: float) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gassip.graph.csr import Csr
-from gassip.nn.dropout import drop
+from gassip.nn.dropout import drop, thinned
 from gassip.nn.kernels import transform
 from gassip.nn.net import Architecture, Layer, Layers
 from gassip.nn.propagate import MaskedGraph
@@ -116,7 +116,7 @@ class Supernet(nn.Module):
             if l == 0 and first_products is not None:
                 products = first_products[:, columns]
             else:
-                products = transform(drop(h, dropout), weights[l][:, columns])
+                products = transform(dropped(h, dropout), weights[l][:, columns])
             parts = layer.apart(products)
             h = (
                 self.mix(l, parts, graph)
@@ -137,6 +137,13 @@ class Supernet(nn.Module):
         """Mean over layers of the entropy of softmax(α), in nats."""
         log_share = torch.log_softmax(self.alpha.detach(), 1)
         return float(-(log_share.exp() * log_share).sum(1).mean())
+
+
+def dropped(h: Tensor | Csr, p: float) -> Tensor | Csr:
+    """Dropout; of a sparse X only what is left is stored, since all operations read it at once."""
+    if p > 0 and isinstance(h, Csr) and h.col.device.type == "cpu":
+        return thinned(h, p)
+    return drop(h, p)
 
 
 def top_paths(alpha: Tensor, count: int) -> list[Path]:
