@@ -18,6 +18,7 @@ from gassip.graph.checks import Array
 MOST = 1_200  # nodes of a sample: what a canvas shows apart
 MOST_EDGES = 6_000
 STEPS = 60  # of the forces
+INNER = 0.8  # of the half width, within which places are to scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,16 @@ def positions(pairs: Array, count: int) -> Array:
         force = _pulls(place, pairs, ideal) + _pushes(place, ideal) - 0.6 * ideal * place
         length = np.linalg.norm(force, axis=1, keepdims=True).clip(1e-9)
         place = place + force / length * np.minimum(length, 0.1 * (1 - step / STEPS))
+    return _framed(place)
+
+
+def _framed(place: Array) -> Array:
+    """[m, 2] in 0..1: most nodes to scale; the outermost are drawn in, and stay in their order."""
     low, high = np.quantile(place, [0.01, 0.99], axis=0)
-    return ((place - low) / (high - low).clip(1e-9)).clip(0.0, 1.0)
+    at = 2 * (place - low) / (high - low).clip(1e-9) - 1
+    beyond = np.tanh((np.abs(at) - INNER).clip(0.0) / (1 - INNER)) * (1 - INNER)
+    framed: Array = np.where(np.abs(at) <= INNER, at, np.sign(at) * (INNER + beyond))
+    return (framed + 1) / 2
 
 
 def _spectral(pairs: Array, count: int) -> Array:
