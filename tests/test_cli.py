@@ -542,7 +542,10 @@ def test_a_disk_that_fills_up_at_the_end(
 
     monkeypatch.setattr(artefact, "replace_file", full)  # the checkpoint has its own name for it
     own = ["search", "--data", str(ready / "graph.npz"), "--out", "runs/run", "--quiet", *QUICK]
-    refused(capsys, own, "cannot write runs/run: No space left on device")
+    assert main(own) == 2  # the checkpoint stays, so that the search can go on
+    line = capsys.readouterr().err
+    assert "cannot write runs/run: No space left on device; go on with: gassip search" in line
+    assert line.count("\n") == 1 and os.listdir("runs") == ["run.partial"]
     refused(capsys, ["evaluate", str(ready / "run"), "--seeds", "1", "--quiet"], "No space left")
 
 

@@ -508,7 +508,7 @@ def test_csv(tmp_path: Path) -> None:
 def test_csv_without_split(tmp_path: Path) -> None:
     nodes = "id,label,a\n" + "".join(f"{node},{'ab'[node % 2]},{node}\n" for node in range(12))
     graph = read(write_folder(tmp_path, nodes, "source,target\n0,1\n"), seed=2)
-    assert "seed 2" in graph.notes[0]
+    assert "seed 2" in graph.notes[-1]
     none = nodes.replace(",a\n", ",a,split\n", 1).replace("\n", ",\n").replace("split,", "split")
     assert (
         read(write_folder(tmp_path, none, "source,target\n0,1\n"), seed=2).fingerprint

@@ -213,6 +213,8 @@ def machine_failed(error: BaseException) -> str | None:
     """Why the machine ended a search that was right: a full disk, no memory; None: it did not."""
     cause = error.__cause__ if isinstance(error, GassipError) else error
     if isinstance(cause, OSError):
+        if isinstance(error, GassipError):
+            return str(error).removesuffix("; nothing was kept of it")
         reason = str(cause.strerror or cause)
         return f"{cause.filename}: {reason}" if cause.filename else reason
     if isinstance(cause, MemoryError):
