@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gassip.train.plan import Decision
 
 LARGE_FROM = 500_000  # nodes of a graph folder from which `auto` searches on rows
-WRITING = 0.05  # of the time limit
+WRITING = (0.1, 3.0)  # scores, folder and page: of the time limit, and at least so many seconds
 SETTINGS = ("size_share", "size_steps", "label_propagation")  # of `best`, that count here too
 BUDGETS = ("max_params", "max_bytes")
 PRECISIONS = ("float32", "float16", "int8")
@@ -81,7 +81,8 @@ def search_on_rows(
     deadline = None
     if args.time_limit:
         seconds = seconds_of(args.time_limit)
-        deadline = Deadline.after((1 - WRITING) * seconds, since=args.since)
+        writing = min(seconds / 2, max(WRITING[0] * seconds, WRITING[1]))
+        deadline = Deadline.after(seconds - writing, since=args.since)
     steps = Steps(search=0, stage=26 if options.teach else 20, retrain=0)
     told = {"preset": args.preset, "large": "on", "seed": args.seed}
     with (
