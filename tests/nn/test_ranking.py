@@ -16,3 +16,10 @@ def test_the_highest_over_all_layers_keep_their_shapes() -> None:
     scores = [torch.tensor([[5.0], [1.0], [4.0]]), torch.tensor([[3.0, 2.0]])]
     kept = highest_overall(scores, 3)
     assert [keep.tolist() for keep in kept] == [[[True], [False], [True]], [[True, False]]]
+
+
+def test_highest_is_a_stable_sort() -> None:
+    score = torch.randint(0, 50, (400,), generator=torch.Generator().manual_seed(0)).float()
+    for count in (1, 57, 399):
+        first = torch.sort(score, descending=True, stable=True).indices[:count]
+        assert torch.equal(highest(score, count).nonzero().flatten(), first.sort().values)
