@@ -7,7 +7,7 @@ import torch
 from gassip.best.candidates import Candidates
 from gassip.best.edge_ranking import Known
 from gassip.best.ensemble import Teacher
-from gassip.best.level import keep_level
+from gassip.best.level import keep_level, plain_nets
 from gassip.best.student import ALL_EDGES, Chosen, Classroom
 from gassip.best.trials import Request, Trial
 from gassip.nn.net import Architecture
@@ -70,3 +70,16 @@ def test_the_first_net_that_is_level_with_the_best_candidate_is_taken(
     assert [request.recipe.distillation for request in asked] == [1.0, 0.0, 0.0][: len(asked)]
     widths = [request.architecture.hidden for request in asked]
     assert all(width < (64,) for width in widths[:2]) and widths[2:] in ([], [(64,)])
+
+
+def test_plain_nets_count_where_candidates_learnt_from_more_than_labels() -> None:
+    room = room_of()
+    recipe = Recipe(epochs=2, consistency=1.0, dropout=0.8, batch_norm=True)
+    best = replace(right(18), recipe=recipe)
+    plain = ("GCNConv+GCNConv", "Linear+APPNP10")
+    found = plain_nets(room, Candidates([best], [], ["strong"], 3), plain)
+    assert [str(own.architecture) for own in found] == ["GCNConv ‖ GCNConv", "Linear ‖ APPNP10"]
+    for own in found:
+        assert own.architecture.hidden == (64,) and not own.architecture.batch_norm
+        assert (own.recipe.consistency, own.recipe.dropout, own.recipe.epochs) == (0.0, 0.5, 3)
+    assert plain_nets(room, Candidates([right(18)], [], ["strong"], 3), plain) == []

@@ -7,26 +7,29 @@
 
 They are tried in this order, the light ones first, until one is level with the best candidate; if
 none is, the one with the highest validation score is taken. GCN, SAGE, MLP and APPNP are among the
-candidates, so that no graph is lost to one of them beyond the noise of validation.
+candidates, so that no graph is lost to one of them beyond the noise of validation. Candidates of
+few labels learn from a consistency loss too, which may fail: there the four are trained on labels
+alone besides, as wide as candidates.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gassip.best.candidates import Candidates
 from gassip.best.decisions import SCORE, Decided
-from gassip.best.rules import SCORE_SIGMAS
+from gassip.best.rules import PLAIN_DECAY, PLAIN_DROPOUT, SCORE_SIGMAS
 from gassip.best.significance import gain
-from gassip.best.student import ALL_EDGES, Chosen, Classroom
+from gassip.best.student import ALL_EDGES, Chosen, Classroom, shaped
 from gassip.best.trials import Request, Trial
 from gassip.train.plan import Decision, Row
 
 
 def keep_level(
-    room: Classroom, chosen: Chosen, candidates: Candidates, share: float
+    room: Classroom, chosen: Chosen, candidates: Candidates, share: float, plain: Sequence[str] = ()
 ) -> Decided[Chosen]:
-    """The student, or the first net that is level with the best candidate."""
-    best, taken, name = candidates.ranked[0], chosen, "as it is"
+    """The student, or the first net that is level with the best candidate or plain net."""
+    rivals = [*candidates.ranked, *plain_nets(room, candidates, plain)]
+    best, taken, name = max(rivals, key=lambda trial: trial.value), chosen, "as it is"
     tried = [_row(name, chosen.trial, chosen.trial)]
     tried.append(_row(f"best candidate, {best.architecture}", best, chosen.trial))
     for following, request in others(room, best, share):
@@ -44,6 +47,26 @@ def keep_level(
         threshold=0.0,
     )
     return Decided(taken, decision)
+
+
+def plain_nets(room: Classroom, candidates: Candidates, plain: Sequence[str]) -> list[Trial]:
+    """Nets on labels alone, if the candidates learnt from more than that."""
+    best = candidates.ranked[0]
+    if best.recipe.consistency == 0:
+        return []
+    recipe = replace(
+        best.recipe,
+        consistency=0.0,
+        distillation=0.0,
+        dropout=float(PLAIN_DROPOUT),
+        weight_decay=float(PLAIN_DECAY),
+        batch_norm=False,
+        epochs=candidates.epochs,
+    )
+    graph, width = room.graphs[room.cut("", 1.0)], best.architecture.hidden[0]
+    shapes = [shaped(tuple(text.split("+")), width, 1, recipe) for text in plain]
+    requests = [Request(architecture=shape, recipe=recipe, graph=graph) for shape in shapes]
+    return room.trials.train_all("plain", requests)
 
 
 def ahead(best: Trial, trial: Trial) -> bool:
