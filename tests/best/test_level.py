@@ -72,14 +72,12 @@ def test_the_first_net_that_is_level_with_the_best_candidate_is_taken(
     assert all(width < (64,) for width in widths[:2]) and widths[2:] in ([], [(64,)])
 
 
-def test_plain_nets_count_where_candidates_learnt_from_more_than_labels() -> None:
+def test_the_best_plain_net_is_trained_in_full_on_labels_alone() -> None:
     room = room_of()
     recipe = Recipe(epochs=2, consistency=1.0, dropout=0.8, batch_norm=True)
-    best = replace(right(18), recipe=recipe)
-    plain = ("GCNConv+GCNConv", "Linear+APPNP10")
-    found = plain_nets(room, Candidates([best], [], ["strong"], 3), plain)
-    assert [str(own.architecture) for own in found] == ["GCNConv ‖ GCNConv", "Linear ‖ APPNP10"]
-    for own in found:
-        assert own.architecture.hidden == (64,) and not own.architecture.batch_norm
-        assert (own.recipe.consistency, own.recipe.dropout, own.recipe.epochs) == (0.0, 0.5, 3)
-    assert plain_nets(room, Candidates([right(18)], [], ["strong"], 3), plain) == []
+    candidates = Candidates([replace(right(18), recipe=recipe)], [], ["strong"], 3)
+    (found,) = plain_nets(room, candidates, ("GCNConv+GCNConv", "Linear+APPNP10"), 1)
+    assert [own.name for own in room.trials.board] == ["plain trial 0", "plain trial 1", "plain 0"]
+    assert found.architecture.hidden == (64,) and not found.architecture.batch_norm
+    assert (found.recipe.consistency, found.recipe.dropout, found.recipe.epochs) == (0.0, 0.5, 3)
+    assert plain_nets(room, candidates, (), 1) == []
