@@ -7,7 +7,7 @@ import torch
 from gassip.best.candidates import Candidates
 from gassip.best.edge_ranking import Known
 from gassip.best.ensemble import Teacher
-from gassip.best.level import keep_level
+from gassip.best.level import keep_level, plain_nets
 from gassip.best.student import ALL_EDGES, Chosen, Classroom
 from gassip.best.trials import Request, Trial
 from gassip.nn.net import Architecture
@@ -70,3 +70,14 @@ def test_the_first_net_that_is_level_with_the_best_candidate_is_taken(
     assert [request.recipe.distillation for request in asked] == [1.0, 0.0, 0.0][: len(asked)]
     widths = [request.architecture.hidden for request in asked]
     assert all(width < (64,) for width in widths[:2]) and widths[2:] in ([], [(64,)])
+
+
+def test_the_best_plain_net_is_trained_in_full_on_labels_alone() -> None:
+    room = room_of()
+    recipe = Recipe(epochs=2, consistency=1.0, dropout=0.8, batch_norm=True)
+    candidates = Candidates([replace(right(18), recipe=recipe)], [], ["strong"], 3)
+    (found,) = plain_nets(room, candidates, ("GCNConv+GCNConv", "Linear+APPNP10"), 1)
+    assert [own.name for own in room.trials.board] == ["plain trial 0", "plain trial 1", "plain 0"]
+    assert found.architecture.hidden == (64,) and not found.architecture.batch_norm
+    assert (found.recipe.consistency, found.recipe.dropout, found.recipe.epochs) == (0.0, 0.5, 3)
+    assert plain_nets(room, candidates, (), 1) == []

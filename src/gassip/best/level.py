@@ -7,26 +7,35 @@
 
 They are tried in this order, the light ones first, until one is level with the best candidate; if
 none is, the one with the highest validation score is taken. GCN, SAGE, MLP and APPNP are among the
-candidates, so that no graph is lost to one of them beyond the noise of validation.
+candidates, so that no graph is lost to one of them beyond the noise of validation. Candidates see
+part of the labels, or learn from a consistency loss too: so the four are trained besides on all
+labels and on labels alone, for a short while, and the best of them in full. On large graphs, which
+have labels enough, the candidates suffice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from gassip.best.candidates import Candidates
 from gassip.best.decisions import SCORE, Decided
-from gassip.best.rules import SCORE_SIGMAS
+from gassip.best.rules import LARGE, PLAIN_DECAY, PLAIN_DROPOUT, SCORE_SIGMAS
 from gassip.best.significance import gain
-from gassip.best.student import ALL_EDGES, Chosen, Classroom
+from gassip.best.student import ALL_EDGES, Chosen, Classroom, shaped
 from gassip.best.trials import Request, Trial
 from gassip.train.plan import Decision, Row
 
 
 def keep_level(
-    room: Classroom, chosen: Chosen, candidates: Candidates, share: float
+    room: Classroom,
+    chosen: Chosen,
+    candidates: Candidates,
+    share: float,
+    plain: Sequence[str] = (),
+    short: int = 1,
 ) -> Decided[Chosen]:
-    """The student, or the first net that is level with the best candidate."""
-    best, taken, name = candidates.ranked[0], chosen, "as it is"
+    """The student, or the first net that is level with the best candidate or plain net."""
+    rivals = [*candidates.ranked, *plain_nets(room, candidates, plain, short)]
+    best, taken, name = max(rivals, key=lambda trial: trial.value), chosen, "as it is"
     tried = [_row(name, chosen.trial, chosen.trial)]
     tried.append(_row(f"best candidate, {best.architecture}", best, chosen.trial))
     for following, request in others(room, best, share):
@@ -44,6 +53,32 @@ def keep_level(
         threshold=0.0,
     )
     return Decided(taken, decision)
+
+
+def plain_nets(
+    room: Classroom, candidates: Candidates, plain: Sequence[str], short: int
+) -> list[Trial]:
+    """The best of plain nets, on all labels and on labels alone; none on a large graph."""
+    best = candidates.ranked[0]
+    if not plain or room.graph.num_nodes >= LARGE:
+        return []
+    recipe = replace(
+        best.recipe,
+        consistency=0.0,
+        distillation=0.0,
+        dropout=float(PLAIN_DROPOUT),
+        weight_decay=float(PLAIN_DECAY),
+        batch_norm=False,
+        epochs=candidates.epochs,
+    )
+    graph, width = room.graphs[room.cut("", 1.0)], best.architecture.hidden[0]
+    shapes = [shaped(tuple(text.split("+")), width, 1, recipe) for text in plain]
+    brief = replace(recipe, epochs=min(short, recipe.epochs))
+    requests = [Request(architecture=shape, recipe=brief, graph=graph) for shape in shapes]
+    tried = room.trials.train_all("plain trial", requests)
+    first = max(tried, key=lambda trial: trial.value)
+    request = Request(architecture=first.architecture, recipe=recipe, graph=graph)
+    return room.trials.train_all("plain", [request])
 
 
 def ahead(best: Trial, trial: Trial) -> bool:

@@ -212,7 +212,9 @@ def improve(
     student = log(choose_edges(room, student, size, best.edges))
     student = log(prune_if_behind(room, student, students, settings))
     if best.student.level and not best.student.final_ops:
-        student = log(keep_level(room, student, candidates, size))
+        student = log(
+            keep_level(room, student, candidates, size, best.plain.plain, best.recipe.trial_epochs)
+        )
     soft_labels = teacher.probs
     if best.labels.label_propagation:
         student, soft_labels = log(add_label_propagation(room, student, best.labels.serves))
@@ -309,6 +311,6 @@ def num_rows(settings: Settings) -> int:
     labels = teaching.teachers + 1 if with_labels else 0
     survivors = max(teaching.teachers, best.student.students)
     teachers = best.candidates.candidates + (wider or survivors) + int(teaching.knn > 0)
-    level = 3 * best.student.level
+    level = (4 + len(best.plain.plain)) * best.student.level
     students = best.student.students + cuts + pruned * bool(pruning.size_steps) + level + labels
     return epochs + recipes + regressions + teachers + students

@@ -143,6 +143,9 @@ NODE_DROPOUT_CAP = Threshold(
     0.5, "dropout, at most", "of a net whose operation drops whole nodes besides"
 )
 
+PLAIN_DROPOUT = Threshold(0.5, "dropout", "of a plain net that the student is held against")
+PLAIN_DECAY = Threshold(5e-4, "weight decay", "of such a net; both as first published for GCN")
+
 # Rules
 
 MANY_LABELS = Threshold(
