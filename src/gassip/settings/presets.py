@@ -52,7 +52,7 @@ BEST_SEARCH: dict[str, Any] = {
     "loss_nodes": "all",
     "kept_edges": "binary",
     "direction": "auto",
-    "retrain_epochs": 100,
+    "retrain_epochs": 150,
     "retrain_lr": 0.03,
     "schedule": "cosine",
     "validate_every": 5,
