@@ -8,6 +8,7 @@ import pytest
 from gassip.cli import build_parser, main
 from gassip.commands.flags import given_settings
 from gassip.commands.front import SCREEN
+from gassip.runs.read import open_run
 
 QUICK = [
     "--epochs",
@@ -67,11 +68,16 @@ def test_front_writes_nested_points_and_gcns(
     assert [int(row["params"]) for row in rows] == [row["params"] for row in record["points"]]
     drawing = (out / "front.svg").read_text()
     assert "<svg" in drawing and "nets of one search" in drawing
+    for row, name in zip(found, ("25", "3"), strict=True):
+        assert open_run(out / "nets" / name).meta["size"]["params"] <= row["params"]
+        labels = str(tmp_path / f"{name}.csv")
+        assert main(["predict", str(out / "nets" / name), "--out", labels]) == 0
     assert main(command) == 2 and "exists; choose another --out" in capsys.readouterr().err
     assert main([*command, "--overwrite", "--json", "--shares", "50", "--retrains", "1"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again == json.loads((out / "front.json").read_text())
     assert [row["kind"] for row in again["points"]] == ["found", *["gcn"] * 5]
+    assert [own.name for own in (out / "nets").iterdir()] == ["50"]
 
 
 def test_front_refuses_what_cannot_be(

@@ -3,18 +3,19 @@
 One search ranks features and hidden units; each budget keeps the highest of them (gassip.budget),
 so every net lies inside the next larger one. Each is retrained with several seeds, as are GCNs of
 several widths: the same epochs, rates and decay, and for both the dropout, of two, that validates
-better. Test scores choose nothing.
+better. Test scores choose nothing. Of each budget the net that validates best is kept as a run.
 """
 
 import argparse
 import csv
 import io
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gassip.commands.common import (
     SPLIT,
@@ -51,6 +52,16 @@ if TYPE_CHECKING:
 SHARES = (50.0, 25.0, 12.0, 6.0, 3.0)  # % of the parameters of a GCN with 64 hidden units
 WIDTHS = (4, 8, 16, 32, 64)
 Point = dict[str, float | int | str | None]
+NETS = "nets"  # folder of the runs of a front
+
+
+class Kept(NamedTuple):
+    """The net of one budget, as something to deploy."""
+
+    share: float
+    plan: "Plan"
+    solution: "Solution"
+    seed: int
 
 
 ABOUT = (
@@ -130,40 +141,72 @@ def run(args: argparse.Namespace) -> int:
         )
     set_threads(args.threads)
     graph, source = load_graph(args)
-    points = edge_front(graph, given, args) if args.edges else front(graph, given, args)
+    nets: list[Kept] = []
+    points = edge_front(graph, given, args) if args.edges else front(graph, given, args, nets)
     record = {"dataset": graph.name, "source": source, "seed": args.seed, "metric": args.metric}
     record |= {"retrains": args.retrains, "points": points, "versions": artefact.versions()}
     out.mkdir(parents=True, exist_ok=True)
     artefact.replace_file(out / "front.csv", to_csv(points).encode())
     draw = edges_svg if args.edges else to_svg
     artefact.replace_file(out / "front.svg", draw(points, graph.name, args.metric))
+    write_nets(out / NETS, nets, graph, source, args)
     artefact.replace_file(out / "front.json", artefact.to_json(record).encode())
     if args.json:
         print(artefact.to_json(record), end="")
     else:
         tabulate = show_edges if args.edges else show
         tabulate(points, f"{graph.name}, seed {args.seed}, {args.retrains} retrainings each")
-        print(f"written to {out}: front.json, front.csv, front.svg")
+        kept = f", {NETS}/ with a run of each size" if nets else ""
+        print(f"written to {out}: front.json, front.csv, front.svg{kept}")
     return 0
 
 
-def front(graph: "Graph", given: dict[str, Any], args: argparse.Namespace) -> list[Point]:
-    """The points, the largest net first; the GCNs after them."""
+def write_nets(
+    folder: Path,
+    nets: Sequence[Kept],
+    graph: "Graph",
+    source: dict[str, object],
+    args: argparse.Namespace,
+) -> None:
+    """A run for each size, in place of those of an earlier front."""
+    from gassip.runs import write as artefact
+
+    shutil.rmtree(folder, ignore_errors=True)
+    for net in nets:
+        artefact.save(
+            folder / f"{net.share:g}",
+            graph,
+            net.plan,
+            net.solution,
+            seed=net.seed,
+            metric=args.metric,
+            preset=args.preset,
+            source=source,
+            budget={"max_params": f"{net.share:g}%"},
+        )
+
+
+def front(
+    graph: "Graph", given: dict[str, Any], args: argparse.Namespace, nets: list[Kept]
+) -> list[Point]:
+    """The points, the largest net first; the GCNs after them. The nets found go into `nets`."""
     from gassip.best.pipeline import num_rows, search
     from gassip.settings import preset
 
     settings = preset(args.preset, graph, given)
-    nets = possible(graph, settings, args.shares)
+    wanted = possible(graph, settings, args.shares)
     with progress("search", num_rows(settings), args.quiet) as show_epoch:
         plan = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
     points = []
-    for share in nets:
+    for share in wanted:
         try:
-            points.append(found_point(graph, plan, share, args))
+            found, kept = found_point(graph, plan, share, args)
         except GassipError as error:  # this architecture cannot be so small, though others can
             print(f"gassip: {share:g}% is left out: {error}", file=sys.stderr)
             continue
-        _tell(points[-1], args.quiet)
+        points.append(found)
+        nets.append(kept)
+        _tell(found, args.quiet)
     for hidden in WIDTHS:
         points.append(gcn_point(plan.on(graph, all_edges=True), settings, hidden, args))
         _tell(points[-1], args.quiet)
@@ -180,8 +223,10 @@ def possible(graph: "Graph", settings: "Settings", wanted: Sequence[float]) -> S
     return wanted
 
 
-def found_point(graph: "Graph", plan: "Plan", share: float, args: argparse.Namespace) -> Point:
-    """A plan at one budget, retrained."""
+def found_point(
+    graph: "Graph", plan: "Plan", share: float, args: argparse.Namespace
+) -> tuple[Point, Kept]:
+    """A plan at one budget, retrained, and the retraining that validates best."""
     from gassip.budget.budget import Budget
     from gassip.budget.fit import fit_budget
     from gassip.train.shrink import shrink
@@ -197,7 +242,11 @@ def found_point(graph: "Graph", plan: "Plan", share: float, args: argparse.Names
     best, dropout = by_validation(train, plan.settings, args)
     hidden, features = ",".join(map(str, cut.architecture.hidden)), cut.weight_keep[0].shape[0]
     sizes: Point = {"hidden": hidden, "features": features, "dropout": dropout}
-    return point(f"{share:g}% {cut.architecture}", "found", best, args.metric) | sizes
+    scores = [solution.scores.get(args.metric, {}).get("val", 0.0) for solution in best]
+    at = scores.index(max(scores))
+    trained = replace(cut, recipe=replace(cut.recipe, dropout=dropout))
+    row = point(f"{share:g}% {cut.architecture}", "found", best, args.metric) | sizes
+    return row, Kept(share, trained, best[at], args.seed + at)
 
 
 def gcn_point(graph: "Graph", settings: "Settings", hidden: int, args: argparse.Namespace) -> Point:
