@@ -111,7 +111,30 @@ def test_settings_of_a_wrong_kind_are_one_line(
     assert "cannot read settings" in refused(["search", "--settings", str(file), "--quiet"], capsys)
 
 
-@pytest.mark.parametrize("kind", [MemoryError, RuntimeError, OSError, SystemExit])
+@pytest.mark.parametrize("kind", [MemoryError, OSError])
+def test_after_a_fault_of_the_machine_a_search_goes_on(
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: type[BaseException],
+) -> None:
+    """What has been searched is kept, and the line says how to go on."""
+
+    def broken(*args: object, **kwargs: object) -> None:
+        raise kind("out of memory")
+
+    monkeypatch.setattr("gassip.budget.timed.retrain_best", broken)
+    words = ["search", "--data", str(place / "g.npz"), "--out", str(tmp_path / "o"), *QUICK]
+    line = refused([*words, "--quiet"], capsys)
+    assert line.startswith("gassip: error: out of memory; go on with: gassip search")
+    assert line.endswith("--resume")
+    monkeypatch.undo()
+    assert main([*words, "--resume"]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o"]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
 def test_nothing_of_a_failed_search_stays(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
 ) -> None:

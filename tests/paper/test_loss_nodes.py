@@ -28,4 +28,4 @@ def test_loss_over_the_nodes_named(make_graph: Callable[..., Graph], which: str)
     several = torch.bincount(into, minlength=graph.num_nodes)[into] > 1
     labelled = graph.train_mask[into]
     nodes = {"labelled": labelled, "all": labelled | ~labelled, "unlabelled": ~labelled}
-    assert torch.equal(state.edge_score.grad.abs() > 1e-6, several & nodes[which])
+    assert torch.equal(state.edge_score.grad.abs() > 1e-5, several & nodes[which])
