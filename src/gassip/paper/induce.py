@@ -63,7 +63,8 @@ def kept_edges(state: State) -> Tensor:
     settings = state.settings
     if not settings.sparsify:
         return torch.ones(state.graph.num_edges, dtype=torch.bool, device=state.graph.device)
-    mask, threshold = torch.sigmoid(state.edge_score - state.threshold), float(state.threshold)
+    mask = torch.sigmoid(state.edge_score - state.threshold).detach()
+    threshold = float(state.threshold.detach())
     if not settings.keep_last:
         return edge_keep(mask, threshold, settings.edge_rule, settings.edge_share)[state.slot]
     last = best_of_a_node(mask, state.slot, state.graph.adjacency)
