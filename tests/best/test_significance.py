@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -9,6 +11,8 @@ from gassip.best.significance import (
     likelier,
     likelihood_gain,
     mcnemar,
+    possible_loss,
+    standardised,
     stratified_groups,
 )
 
@@ -45,9 +49,9 @@ def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
     one, two = (Validation("accuracy", torch.eye(2)[(~own).long()], y) for own in (better, worse))
     d = better.double() - worse.double()  # 9 of 20: mean .45
     expected = float(d.mean() / (d.std() / 20**0.5))
-    assert jackknife(one, two) == pytest.approx(expected, rel=1e-5)
-    assert jackknife(two, one) == pytest.approx(-expected, rel=1e-5)
-    assert jackknife(one, one) == 0.0
+    assert standardised(*jackknife(one, two)) == pytest.approx(expected, rel=1e-5)
+    assert standardised(*jackknife(two, one)) == pytest.approx(-expected, rel=1e-5)
+    assert jackknife(one, one) == (0.0, 0.0)
     assert gain(one, two) == mcnemar(better, worse)  # accuracy has a test of its own
 
 
@@ -71,3 +75,15 @@ def test_a_gain_that_is_the_same_everywhere_is_no_chance() -> None:
     same = torch.zeros(4)
     assert likelihood_gain(same, same) == 0.0
     assert likelier(same + 1, same) and not likelier(same - 1, same)
+
+
+def test_the_possible_loss_by_hand() -> None:
+    """20 nodes, of which one net gets 16 right and the other 13 of those."""
+    y = torch.zeros(20, dtype=torch.long)
+    some, other = torch.arange(20) < 16, torch.arange(20) < 13
+    one, two = (Validation("accuracy", torch.eye(2)[(~own).long()], y) for own in (some, other))
+    assert possible_loss(two, one) == pytest.approx((3 + 2) / 20)  # three lost, √(3 + 1)
+    assert possible_loss(one, two) == pytest.approx((-3 + 2) / 20)
+    assert possible_loss(one, one) == pytest.approx(1 / 20)  # nothing seen, one node in doubt
+    ranked = replace(one, metric="macro-f1")
+    assert possible_loss(ranked, ranked) == pytest.approx(1 / 20)

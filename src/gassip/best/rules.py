@@ -86,6 +86,12 @@ LEVEL_SIGMAS = Threshold(
     "standard errors",
     "a cut of edges is taken for level unless its validation score is lower by this",
 )
+POSSIBLE_LOSS = Threshold(
+    0.02,
+    "of the validation score",
+    "a cut is taken only where a larger loss is ruled out at one standard error; twenty validation "
+    "nodes are all right on every cut, and say nothing about it",
+)
 LIKELIHOOD_SIGMAS = Threshold(
     3.0,
     "standard errors",

@@ -22,8 +22,8 @@ from gassip.best.decisions import Decided, among, numbered
 from gassip.best.edge_ranking import Known, kept_edges
 from gassip.best.ensemble import Teacher
 from gassip.best.recipe import capped_dropout
-from gassip.best.rules import LEVEL_SIGMAS, SCORE_SIGMAS, WIDEST
-from gassip.best.significance import gain, likelihood_gain
+from gassip.best.rules import LEVEL_SIGMAS, POSSIBLE_LOSS, SCORE_SIGMAS, WIDEST
+from gassip.best.significance import gain, likelihood_gain, possible_loss
 from gassip.best.trials import Request, Trial, Trials, winner
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net
@@ -158,7 +158,10 @@ def choose_edges(room: Classroom, chosen: Chosen, share: float, edges: EdgeCut) 
 
 
 def worse(challenger: Trial, reference: Trial, graph: Graph) -> bool:
-    """Whether a lighter net is worse: by its score, or beyond chance by its likelihood."""
+    """Whether a lighter net is worse: by its score, beyond chance by its likelihood, or by a loss
+    that too few validation nodes cannot rule out."""
+    if possible_loss(challenger.validation, reference.validation) > POSSIBLE_LOSS:
+        return True
     if gain(challenger.validation, reference.validation) < -LEVEL_SIGMAS:
         return True
     val, y = graph.val_mask, graph.y[graph.val_mask]
