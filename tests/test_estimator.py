@@ -1,13 +1,16 @@
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
+import gassip
 from gassip.budget.fit import Budget, limits
 from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
@@ -115,6 +118,58 @@ def test_a_graph_serves_as_well_as_data(
         classifier.predict_proba(graph) == fitted.predict_proba()
     ).all()  # equal seeds, equal bits
     assert classifier.score(graph) == pytest.approx(classifier.solution_.accuracy["test"])
+
+
+def frames(graph: Graph, labels: list[str] | list[int]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    x, named = graph.to_data().x.numpy(), np.array(labels)
+    nodes = pd.DataFrame(x, columns=[f"c{k}" for k in range(x.shape[1])])
+    nodes.insert(0, "id", [f"n{k}" for k in range(graph.num_nodes)])
+    nodes["label"] = named[graph.y.numpy()]
+    source, target = (nodes["id"].to_numpy()[ends] for ends in graph.edge_index.numpy())
+    return nodes, pd.DataFrame({"source": source, "target": target})
+
+
+@pytest.mark.parametrize("labels", [["red", "green", "blue"], [10, 20, 40], ["1", "2", "7"]])
+def test_a_graph_of_frames_is_labelled_as_the_frame_was(
+    make_graph: Callable[..., Graph], labels: list[str] | list[int]
+) -> None:
+    nodes, edges = frames(make_graph(nodes=60, edges=200), labels)
+    graph = gassip.from_frames(nodes, edges)
+    classifier = GassipClassifier(settings=SMALL).fit(graph)
+    assert classifier.classes_.tolist() == sorted(labels)
+    found = classifier.predict(graph)
+    assert set(found.tolist()) <= set(labels)
+    # own labels, so that they compare with the frame's column
+    right = (found == nodes["label"].to_numpy())[graph.test_mask.numpy()].mean()
+    assert classifier.score(graph) == pytest.approx(right)
+    assert classifier.score(graph, nodes["label"]) == pytest.approx(right)
+
+
+def test_another_graph_that_differs_is_warned_of_with_the_figure(
+    fitted: GassipClassifier, data: Data
+) -> None:
+    thin = Data(x=data.x, edge_index=torch.tensor([[0, 1], [1, 0]]))  # 2 edges for 370
+    with pytest.warns(gassip.GassipWarning, match=r"0\.00541 times as dense: 0\.0333 edges per"):
+        fitted.predict(thin)
+    x = data.x.clone()
+    x[3, 2] = 1e6
+    with pytest.warns(gassip.GassipWarning, match="feature 2 in 1 of 60 nodes") as caught:
+        fitted.predict(Data(x=x, edge_index=data.edge_index))
+    assert caught[0].filename == __file__
+
+
+def test_the_summary_has_the_score_on_new_nodes(
+    fitted: GassipClassifier, data: Data, tmp_path: Path
+) -> None:
+    summary = fitted.fit_summary()
+    made, constant = summary["inductive"], summary["constant"]
+    assert made is None or 0 <= made["score"] <= 1  # None: too few validation nodes
+    counts = fitted.graph_.y[fitted.graph_.val_mask].bincount()
+    largest = fitted.graph_.y[fitted.graph_.train_mask].bincount().argmax()
+    assert constant == pytest.approx(float(counts[largest] / counts.sum()))
+    fitted.save(tmp_path / "run")
+    again = GassipClassifier.load(tmp_path / "run").fit_summary()
+    assert (again["inductive"], again["constant"]) == (made, constant)
 
 
 def test_sklearn_habits(fitted: GassipClassifier) -> None:

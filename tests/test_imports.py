@@ -16,7 +16,7 @@ SOURCE = Path(gassip.__file__).parent
 # each other. The package itself comes first: it runs before any module and may import none.
 ORDER = (
     ("__init__",),
-    ("errors",),
+    ("errors", "threads"),
     ("operations", "draw"),
     ("best.rules", "best.edge_ranking"),  # without torch: settings read rules and names of rankings
     ("settings",),

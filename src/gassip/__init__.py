@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gassip.budget.budget import Budget as Budget
     from gassip.budget.fit import fit_budget as fit_budget
     from gassip.errors import GassipError as GassipError
+    from gassip.errors import GassipWarning as GassipWarning
     from gassip.estimator import GassipClassifier as GassipClassifier
     from gassip.graph.datasets import load as load
     from gassip.graph.datasets import read as read
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gassip.runs.write import save as save
     from gassip.settings import Settings as Settings
     from gassip.settings import preset as preset
+    from gassip.threads import set_threads as set_threads
     from gassip.train.plan import Plan as Plan
     from gassip.train.plan import Solution as Solution
     from gassip.train.shrink import shrink as shrink
@@ -33,6 +35,7 @@ _HOME = {
     "Settings": "settings",
     "GassipClassifier": "estimator",
     "GassipError": "errors",
+    "GassipWarning": "errors",
     "Graph": "graph.graph",
     "Net": "nn.net",
     "Solution": "train.plan",
@@ -46,6 +49,7 @@ _HOME = {
     "retrain": "train.trainer",
     "save": "runs.write",
     "search": "best.anytime",
+    "set_threads": "threads",
     "shrink": "train.shrink",
 }
 

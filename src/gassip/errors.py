@@ -15,6 +15,10 @@ class GassipError(ValueError):
         return (str(self),)
 
 
+class GassipWarning(UserWarning):
+    """What a user should know of a prediction or a net; nothing stops."""
+
+
 class GassipErrors(GassipError):
     """All that is wrong with one table, a line each, at most ten."""
 

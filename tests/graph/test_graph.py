@@ -436,3 +436,11 @@ def test_edges_of_no_weight_are_none() -> None:
     assert any("1 edges of weight 0 dropped" in note for note in graph.notes)
     with pytest.raises(GassipError, match="edge_weight is 0 for every edge"):
         build(edge_index=edges, edge_weight=np.zeros(4))
+
+
+def test_a_graph_is_printed_in_one_line(make_graph: Callable[..., Graph]) -> None:
+    graph = make_graph(nodes=60, edges=200)
+    text = repr(graph)
+    assert text.startswith(f"Graph('graph': 60 nodes, {graph.num_edges} edges, 6 ")
+    assert "features, 3 classes; " in text and text.count("\n") == 0
+    assert f"{int(graph.train_mask.sum())} train" in text

@@ -13,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from gassip.errors import GassipError
-from gassip.graph.columns import Column, Problems, Table, kind_of
+from gassip.graph.columns import Column, Problems, Table, kind_of, objects
 from gassip.graph.preparation import Preparation, fit_preparation
-from gassip.graph.tables import objects, table_of_mapping
+from gassip.graph.table_frames import table_of_mapping
 
 
 def texts(**columns: list[str]) -> Table:

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from gassip.best.pipeline import search
-from gassip.commands.measured import constant_score, of_reference, rows, useless
+from gassip.commands.measured import of_reference, rows, useless
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
+from gassip.metrics import constant_score
 from gassip.settings import Settings
 from gassip.train.inductive import held_out, induced, inductive_score
 from gassip.train.plan import Plan

@@ -24,6 +24,7 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.settings import Settings, preset
 from gassip.settings.presets import GOOD
+from gassip.threads import on_one_thread
 from gassip.train.deadline import Deadline, TimeUp, interrupted, seconds_of
 from gassip.train.events import Event, Listener, Watch
 from gassip.train.leaderboard import Standing, with_taken
@@ -33,6 +34,7 @@ from gassip.train.trainer import retrain
 REASON = "highest validation score when the time was up; of equals the net with fewer weights"
 
 
+@on_one_thread
 def search(
     graph: Graph,
     settings: Settings | None = None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gassip.errors import GassipError
 from gassip.settings.old import DECIDED, RENAMED
+from gassip.threads import set_threads as set_threads
 from gassip.train.events import figures
 
 if TYPE_CHECKING:
@@ -297,16 +298,6 @@ def say_which_graph(args: argparse.Namespace) -> None:
             f"gassip: neither --dataset nor --data is given: the embedded graph {EMBEDDED} is used",
             file=sys.stderr,
         )
-
-
-def set_threads(threads: int) -> None:
-    """One by default: on busy cores two threads take several times the time of one. numpy's and
-    scipy's linear algebra too."""
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    torch.set_num_threads(threads)
-    threadpool_limits(threads)
 
 
 def jobs_flag(parser: Any) -> None:

@@ -32,6 +32,7 @@ def measure(
 ) -> dict[str, object]:
     """For meta.json."""
     from gassip.budget.fit import latency_ms
+    from gassip.metrics import constant_score
     from gassip.nn.net import Net
     from gassip.train.inductive import inductive_score
 
@@ -42,20 +43,6 @@ def measure(
     if budget.max_latency_ms is not None and isinstance(solution.model, Net):
         out["latency_ms"] = latency_ms(solution.model, solution.graph)
     return out
-
-
-def constant_score(graph: "Graph", metric: "Metric") -> float | None:
-    """The validation score of the class that most training nodes have, named for every node."""
-    import torch
-
-    from gassip.metrics import score
-
-    y, known = graph.y[graph.val_mask], graph.y[graph.train_mask]
-    if not y.numel() or not known.numel():
-        return None
-    logits = torch.zeros(y.numel(), graph.num_classes, device=y.device)
-    logits[:, int(known.bincount(minlength=graph.num_classes).argmax())] = 1.0
-    return score(metric, logits, y)
 
 
 def useless(meta: Mapping[str, Any]) -> str | None:

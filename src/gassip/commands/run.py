@@ -25,6 +25,7 @@ from gassip.commands.common import (
     say_which_graph,
     score_rows,
     seconds_row,
+    set_threads,
     share,
     whole,
 )
@@ -189,9 +190,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def pin_threads(args: argparse.Namespace) -> None:
     """--threads; the processes of --jobs have one each."""
-    import torch
-
-    torch.set_num_threads(args.threads)
+    set_threads(args.threads)
 
 
 def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":

@@ -24,7 +24,8 @@ from gassip.deploy.runtime import Model, added, load, softmax
 from gassip.errors import GassipError, refuse_special
 from gassip.graph.columns import Table
 from gassip.graph.parts import naming
-from gassip.graph.tables import read_table, table_of_mapping
+from gassip.graph.table_files import read_table
+from gassip.graph.table_frames import table_of_mapping
 from gassip.runs.format import labels_csv
 
 NEW = "new"  # the id of a node that has none

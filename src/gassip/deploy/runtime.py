@@ -48,7 +48,8 @@ from gassip.graph.drift import Statistics, drift
 from gassip.graph.parts import row_numbers
 from gassip.graph.preparation import Preparation
 from gassip.graph.structure import made_features
-from gassip.graph.tables import as_table, parts_of
+from gassip.graph.table_frames import as_table
+from gassip.graph.tables import parts_of
 from gassip.runs.format import (
     Precision,
     Tensors,

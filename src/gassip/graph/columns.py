@@ -176,3 +176,35 @@ def _text(value: float) -> str:
     if np.isnan(value):
         return ""
     return str(int(value)) if value == int(value) else repr(float(value))
+
+
+# Columns of sources that have types
+
+
+def objects(values: Sequence[object]) -> np.ndarray:
+    """A row of Python objects, texts here."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def check_finite(name: str, values: np.ndarray, table: str, problems: Problems) -> None:
+    """NaN is a missing cell; what float32 cannot hold is refused."""
+    bad = np.flatnonzero(np.abs(np.nan_to_num(values, nan=0.0, posinf=np.inf)) > 3.4e38)
+    if bad.size:
+        row = int(bad[0])
+        problems.add(f"{table} row {row}: column {name} holds {values[row]}, not a number")
+
+
+def told_by_texts(name: str, texts: np.ndarray) -> Column:
+    """Texts that a typed source gave: true/false and dates are told, figures stay texts."""
+    filled = [text for text in texts if not is_missing(text)]
+    probe = Table(name="", columns={}, rows=texts.size)
+    for kind in ("boolean", "date"):
+        problems = Problems()
+        cells = values_as(Column(name, None, objects(filled[:1])), kind, probe, problems)
+        if filled and not problems.lines and cells.size:
+            values = values_as(Column(name, None, texts), kind, probe, problems)
+            if not problems.lines:
+                return Column(name, kind, values)
+    return Column(name, "category", objects(["" if is_missing(text) else text for text in texts]))

@@ -137,6 +137,7 @@ def build(parts: Parts, *, name: str, seed: int, undirected: bool, normalize: bo
         masks=parts.masks,
         edge_weight=parts.edge_weight,
         class_names=parts.class_names,
+        whole_labels=parts.whole_labels,
         name=name,
         seed=seed,
         undirected=undirected or parts.undirected,

@@ -52,6 +52,16 @@ class Graph:
     ids: tuple[str, ...] | None = None  # [N], what the user calls the nodes; None: their numbers
     preparation: Preparation | None = None  # how named columns became x; None: x was given
     structure: str | None = None  # what x was made of, if the graph had none (structure.py)
+    whole_labels: bool = False  # the user's labels are whole numbers, and class_names their digits
+
+    def __repr__(self) -> str:
+        """One line, not the tensors."""
+        kind = "sparse" if self.has_sparse_features else "dense"
+        splits = ", ".join(f"{int(self.mask(split).sum()):,} {split}" for split in SPLITS)
+        return (
+            f"Graph({self.name!r}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
+            f"{self.num_features:,} {kind} features, {self.num_classes} classes; {splits})"
+        )
 
     @staticmethod
     def build(
@@ -69,12 +79,17 @@ class Graph:
         notes: Sequence[str] = (),
         ids: tuple[str, ...] | None = None,
         preparation: Preparation | None = None,
+        whole_labels: bool | None = None,
     ) -> "Graph":
         """Check and clean everything; without `masks`, draw a stratified 50/25/25 split by `seed`.
-        If only validation nodes are not given they are drawn from the training nodes."""
+        If only validation nodes are not given they are drawn from the training nodes.
+        `whole_labels`: whether class_names are digits of numbers; None: as y is, if no names are
+        given."""
         said = list(notes)
         features, edges, weight = _inputs(x, edge_index, edge_weight, undirected, normalize, said)
         labels, names = class_labels(to_numpy(y), features.shape[0], class_names)
+        if whole_labels is None:
+            whole_labels = class_names is None and to_numpy(y).dtype.kind not in "UO"
         given = [None if mask is None else to_numpy(mask) for mask in masks or (None,) * 3]
         train, val, test = complete_masks(given, labels, names, seed, said)
         return Graph(
@@ -90,6 +105,7 @@ class Graph:
             notes=tuple(said),
             ids=ids,
             preparation=preparation,
+            whole_labels=whole_labels,
         )
 
     @staticmethod
@@ -190,6 +206,13 @@ class Graph:
     @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """[C], what the user's labels are: whole numbers, or the names of the classes."""
+        if self.whole_labels:
+            return np.array([int(name) for name in self.class_names])
+        return np.array(self.class_names)
 
     @property
     def device(self) -> torch.device:

@@ -24,7 +24,8 @@ from gassip.graph.graph import Graph, to_numpy
 from gassip.graph.labels import complete_masks
 from gassip.graph.parts import MASKS, SPLITS, row_numbers
 from gassip.graph.structure import choose_structure, structural, structural_like
-from gassip.graph.tables import Names, labels_of, parts_of, split_of, table_of_mapping
+from gassip.graph.table_frames import table_of_mapping
+from gassip.graph.tables import Names, are_whole, labels_of, parts_of, split_of
 
 Array: TypeAlias = "np.ndarray | Tensor | Sequence[Any]"
 SUPPORTED = (
@@ -159,6 +160,7 @@ def with_labels(
         graph,
         y=torch.from_numpy(labels).to(graph.device),
         class_names=tuple(class_names),
+        whole_labels=False,
         notes=tuple(said),
         train_mask=marked[0],
         val_mask=marked[1],
@@ -308,6 +310,7 @@ def _of_networkx(source: Any, given: Mapping[str, Any], options: Mapping[str, An
         ids=parts.ids,
         preparation=parts.preparation,
         class_names=None if "y" in given else parts.class_names,
+        whole_labels=None if "y" in given else parts.whole_labels,
     )
 
 
@@ -321,13 +324,15 @@ def _of_bare_networkx(
     """Labels and splits at the nodes, no features."""
     found, notes = _arrays(source)
     names, problems = Names(), Problems()
-    classes = None
+    classes, whole = None, None
     if "y" not in given:
         found["y"], classes = labels_of(nodes, names, problems)
+        whole = are_whole(nodes, names, classes)
         found |= dict(zip(MASKS, split_of(nodes, names, problems) or (None,) * 3, strict=True))
         problems.end()
     ids = tuple(nodes.texts("id"))
-    return of_arrays(found | dict(given), notes, class_names=classes, ids=ids, **options)
+    about = {"class_names": classes, "whole_labels": whole, "ids": ids}
+    return of_arrays(found | dict(given), notes, **about, **options)
 
 
 def _networkx_tables(source: Any, labels: bool) -> tuple[Table, Table, bool]:

@@ -29,6 +29,7 @@ class Parts:
     masks: tuple[np.ndarray | None, ...] | None = None  # train, val, test; None: not given
     edge_weight: np.ndarray | None = None
     class_names: tuple[str, ...] | None = None
+    whole_labels: bool | None = None  # class_names are digits of numbers; None: not known
     ids: tuple[str, ...] | None = None  # of the nodes, where the file names them
     preparation: "Preparation | None" = None  # how named columns became x
     undirected: bool = False  # whatever the file stores

@@ -1,11 +1,19 @@
 """Graphs from what users hold in memory: pandas frames."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
+
 from gassip.errors import GassipError
-from gassip.graph.graph import Graph
+from gassip.graph.datasets import build
+from gassip.graph.graph import Graph, to_numpy
 from gassip.graph.parts import Parts
-from gassip.graph.tables import EXTRA, Names, parts_of, table_of_frame
+from gassip.graph.structure import structural_like
+from gassip.graph.table_files import EXTRA
+from gassip.graph.table_frames import table_of_frame
+from gassip.graph.tables import Names, parts_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,21 +47,7 @@ def from_frames(
     parts = _frame_parts(nodes, edges, names, like)
     if like is not None:
         return _inputs_like(parts, like, name, undirected)
-    assert parts.y is not None, "read with its labels"
-    return Graph.build(
-        parts.x,
-        parts.edge_index,
-        parts.y,
-        masks=parts.masks,
-        edge_weight=parts.edge_weight,
-        class_names=parts.class_names,
-        name=name,
-        seed=seed,
-        undirected=undirected,
-        notes=parts.notes,
-        ids=parts.ids,
-        preparation=parts.preparation,
-    )
+    return build(parts, name=name, seed=seed, undirected=undirected, normalize=False)
 
 
 def _frame_parts(
@@ -66,7 +60,7 @@ def _frame_parts(
     for what, frame in (("nodes", nodes), ("edges", edges)):
         if not isinstance(frame, pd.DataFrame):
             raise GassipError(f"{what} is a {type(frame).__name__}; it must be a pandas DataFrame")
-    if like is not None and like.preparation is None:
+    if like is not None and like.preparation is None and like.structure is None:
         raise GassipError("`like` was not made from a table; its x has no column names")
     if names.id is None:
         nodes = nodes.assign(**{INDEX: nodes.index.astype(str)})
@@ -81,6 +75,16 @@ def _frame_parts(
 
 
 def _inputs_like(parts: Parts, like: Graph, name: str, undirected: bool) -> Graph:
+    if like.structure is not None:
+        given = replace(parts, x=np.ones((len(parts.node_ids()), 1)))
+        edges = to_numpy(_inputs(given, like, name, undirected=False).edge_index)
+        x = structural_like(like.structure, edges, parts.node_ids(), named=True)
+        graph = _inputs(given, like, name, undirected)
+        return replace(graph, x=torch.from_numpy(x), structure=like.structure)
+    return _inputs(parts, like, name, undirected)
+
+
+def _inputs(parts: Parts, like: Graph, name: str, undirected: bool) -> Graph:
     return Graph.inputs(
         parts.x,
         parts.edge_index,

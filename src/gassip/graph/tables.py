@@ -1,33 +1,25 @@
-"""Tables of nodes and edges, from CSV, Parquet or pandas, as the parts of a graph.
+"""Tables of nodes and edges as the parts of a graph.
 
     nodes    id, label, optional split (train, val, test); every other column is a feature
     edges    source, target: ids of nodes; optional weight
 
-All errors of a table are told at once. CSV is read without any library; Parquet needs pyarrow and
-frames need pandas (the extra `tables`). Features are prepared by preparation.py: fitted if labels
-are read, otherwise as the run's own preparation has it.
+Tables come from CSV and Parquet (table_files.py) or from pandas and mappings (table_frames.py). All
+errors of a table are told at once. Features are prepared by preparation.py: fitted if labels are
+read, otherwise as the run's own preparation has it.
 """
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gassip.errors import GassipError
-from gassip.graph.columns import Column, Kind, Problems, Table, is_missing, values_as
+from gassip.graph.columns import Problems, Table, is_missing, values_as
 from gassip.graph.labels import class_numbers
-from gassip.graph.limits import check_unpacked
 from gassip.graph.parts import SPLITS, Parts
 from gassip.graph.preparation import Preparation, fit_preparation, listed
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-EXTRA = "needs the 'tables' extra: pip install 'gassip[tables]'"
-DAY = np.timedelta64(1, "D")
+from gassip.graph.table_files import read_named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,34 +46,8 @@ def read_tables(
     preparation: Preparation | None = None,
 ) -> Parts:
     """A folder with nodes.csv and edges.csv, or with nodes.parquet and edges.parquet."""
-    nodes, edges = _read_table(folder, "nodes"), _read_table(folder, "edges")
+    nodes, edges = read_named(folder, "nodes"), read_named(folder, "edges")
     return parts_of(nodes, edges, labels=labels, prepared=prepared, preparation=preparation)
-
-
-def read_table(path: Path) -> Table:
-    """One CSV or Parquet file."""
-    if not path.is_file():
-        raise GassipError(f"{path}: no such file; expected a .csv or .parquet file")
-    return read_parquet_table(path) if path.suffix == ".parquet" else read_csv_table(path)
-
-
-def as_table(given: Any, name: str) -> Table:
-    """A Table, a DataFrame, or a mapping of columns."""
-    if isinstance(given, Table):
-        return given
-    if isinstance(given, Mapping):
-        return table_of_mapping(given, name)
-    if hasattr(given, "columns") and hasattr(given, "dtypes"):
-        return table_of_frame(given, name)
-    kind = type(given).__name__
-    raise GassipError(f"{name} is a {kind}; expected a DataFrame or a mapping of columns")
-
-
-def _read_table(folder: Path, name: str) -> Table:
-    parquet = folder / f"{name}.parquet"
-    if parquet.is_file() and not (folder / f"{name}.csv").is_file():
-        return read_parquet_table(parquet)
-    return read_csv_table(folder / f"{name}.csv")
 
 
 def parts_of(
@@ -118,6 +84,7 @@ def parts_of(
         masks=masks,
         edge_weight=weight,
         class_names=classes,
+        whole_labels=labels and are_whole(nodes, names, classes),
         ids=ids,
         preparation=made,
         notes=tuple(said),
@@ -250,6 +217,16 @@ def labels_of(
         return None, None
 
 
+def are_whole(nodes: Table, names: Names, classes: Sequence[str] | None) -> bool:
+    """Whether the user's labels are whole numbers; texts of a typed table are not."""
+    kind = nodes.columns[names.label].kind
+    return kind != "category" and all(_is_whole(name) for name in classes or ("",))
+
+
+def _is_whole(name: str) -> bool:
+    return name.removeprefix("-").isdecimal() and str(int(name)) == name
+
+
 def split_of(
     nodes: Table, names: Names, problems: Problems
 ) -> tuple[np.ndarray | None, ...] | None:
@@ -274,207 +251,3 @@ def plain_numbers(nodes: Table, columns: Sequence[str]) -> np.ndarray:
     values = [full_numbers(nodes, name, problems) for name in columns]
     problems.end()
     return np.stack(values, axis=1).astype(np.float32)
-
-
-# CSV
-
-
-def read_csv_table(path: Path) -> Table:
-    """A CSV file with a header, as texts."""
-    if not path.is_file():
-        raise GassipError(f"{path.name} is missing; the folder must hold nodes.csv and edges.csv")
-    rows = _csv_rows(path)
-    _, header = next(rows, (0, []))
-    if not header:
-        raise GassipError(f"{path.name} is empty")
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise GassipError(f"{path.name} has two columns {twice[0]!r}")
-    problems, lines, cells = Problems(), list[int](), list[list[str]]()
-    for line, row in rows:
-        if len(row) == len(header):
-            lines.append(line)
-            cells.append(row)
-        else:
-            what = f"{len(row)} cells, but the header names {len(header)} columns"
-            problems.add(f"{path.name} line {line}: {what}")
-    problems.end()
-    by_column = list(zip(*cells, strict=True)) or [()] * len(header)
-    columns = {
-        name: Column(name, None, objects(cells))
-        for name, cells in zip(header, by_column, strict=True)
-    }
-    return Table(name=path.name, columns=columns, rows=len(cells), lines=lines)
-
-
-def objects(values: Sequence[object]) -> np.ndarray:
-    """A row of Python objects, texts here."""
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
-        try:
-            yield from ((reader.line_num, row) for row in reader if row)
-        except UnicodeDecodeError as error:
-            raise GassipError(
-                f"{path.name} is not UTF-8 text ({error.reason}); save it as UTF-8"
-            ) from error
-        except csv.Error as error:
-            raise GassipError(f"{path.name} line {reader.line_num}: {error}") from error
-
-
-# Parquet
-
-
-def read_parquet_table(path: Path) -> Table:
-    """A Parquet file; its types are the kinds."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise GassipError(f"reading {path.name} {EXTRA}") from error
-    try:
-        file = pq.ParquetFile(path)
-        check_unpacked(path.name, 8 * file.metadata.num_rows * file.metadata.num_columns, path)
-        found = file.read()
-    except GassipError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        first = str(error).splitlines()[0][:120]
-        raise GassipError(f"{path.name} is not a Parquet file, or damaged ({first})") from error
-    if twice := [name for name in found.column_names if found.column_names.count(name) > 1]:
-        raise GassipError(f"{path.name} has two columns {twice[0]!r}")
-    problems = Problems()
-    columns: dict[str, Column] = {}
-    for name in found.column_names:
-        made = _arrow_column(name, found[name], path.name, problems)
-        if made is not None and not name.startswith("__index_level_"):  # pandas' own numbering
-            columns[name] = made
-    problems.end()
-    return Table(name=path.name, columns=columns, rows=found.num_rows)
-
-
-def _arrow_column(name: str, values: Any, table: str, problems: Problems) -> Column | None:
-    import pyarrow as pa
-    from pyarrow import types
-
-    kind = values.type
-    if types.is_dictionary(kind):
-        values, kind = values.cast(kind.value_type), kind.value_type
-    if types.is_boolean(kind):
-        return _numeric(name, "boolean", values.cast(pa.int8()).cast(pa.float64()))
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return _numeric(name, "number", values.cast(pa.float64(), safe=False), problems, table)
-    if types.is_date(kind) or types.is_timestamp(kind):
-        micro = values.cast(pa.timestamp("us", tz="UTC"), safe=False).cast(pa.int64())
-        days = micro.cast(pa.float64(), safe=False).to_numpy().astype(np.float64) / 86400e6
-        return Column(name, "date", days)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        texts = objects([text or "" for text in values.to_pylist()])
-        return told_by_texts(name, texts)
-    if types.is_null(kind):
-        return Column(name, "category", objects([""] * len(values)))
-    problems.add(
-        f"{table}: column {name} holds {str(kind)[:40]}; numbers, texts, true/false and dates "
-        f"are read"
-    )
-    return None
-
-
-def _numeric(
-    name: str, kind: Kind, values: Any, problems: Problems | None = None, table: str = ""
-) -> Column:
-    array = np.array(values.to_numpy(), dtype=np.float64)
-    if problems is not None:
-        check_finite(name, array, table, problems)
-    return Column(name, kind, array)
-
-
-def check_finite(name: str, values: np.ndarray, table: str, problems: Problems) -> None:
-    """NaN is a missing cell; what float32 cannot hold is refused."""
-    bad = np.flatnonzero(np.abs(np.nan_to_num(values, nan=0.0, posinf=np.inf)) > 3.4e38)
-    if bad.size:
-        row = int(bad[0])
-        problems.add(f"{table} row {row}: column {name} holds {values[row]}, not a number")
-
-
-def told_by_texts(name: str, texts: np.ndarray) -> Column:
-    """Texts that a typed source gave: true/false and dates are told, figures stay texts."""
-    filled = [text for text in texts if not is_missing(text)]
-    probe = Table(name="", columns={}, rows=texts.size)
-    for kind in ("boolean", "date"):
-        problems = Problems()
-        cells = values_as(Column(name, None, objects(filled[:1])), kind, probe, problems)
-        if filled and not problems.lines and cells.size:
-            values = values_as(Column(name, None, texts), kind, probe, problems)
-            if not problems.lines:
-                return Column(name, kind, values)
-    return Column(name, "category", objects(["" if is_missing(text) else text for text in texts]))
-
-
-# pandas
-
-
-def table_of_frame(frame: "pd.DataFrame", name: str) -> Table:
-    """A DataFrame; dtypes are the kinds."""
-    problems = Problems()
-    columns: dict[str, Column] = {}
-    for key in frame.columns:
-        if str(key) in columns:
-            problems.add(f"{name} has two columns {str(key)[:40]!r}")
-            continue
-        columns[str(key)] = _series_column(str(key), frame[key], name, problems)
-    problems.end()
-    return Table(name=name, columns=columns, rows=len(frame))
-
-
-def _series_column(key: str, series: Any, name: str, problems: Problems) -> Column:
-    import pandas as pd
-
-    if isinstance(series, pd.DataFrame):
-        problems.add(f"{name} has two columns {key[:40]!r}")
-        return Column(key, "category", objects([]))
-    types = pd.api.types
-    dtype = series.dtype
-    if types.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype):
-        return Column(key, "boolean", series.to_numpy(dtype=np.float64, na_value=np.nan))
-    if types.is_numeric_dtype(dtype):
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        check_finite(key, values, name, problems)
-        return Column(key, "number", values)
-    if types.is_datetime64_any_dtype(dtype):
-        utc = pd.to_datetime(series, utc=True).dt.tz_localize(None)
-        since = utc.to_numpy(dtype="datetime64[ns]") - np.datetime64(0, "ns")
-        return Column(key, "date", np.where(np.isnat(since), np.nan, since / DAY))
-    texts = objects(["" if _null(value) else str(value) for value in series])
-    if isinstance(dtype, pd.CategoricalDtype):
-        return Column(key, "category", texts)
-    return told_by_texts(key, texts)
-
-
-def _null(value: object) -> bool:
-    """None, NaN, NaT and pandas' NA."""
-    import pandas as pd
-
-    return value is None or value is pd.NA or (not isinstance(value, str) and value != value)
-
-
-def table_of_mapping(columns: Mapping[str, Sequence[object]], name: str) -> Table:
-    """Columns as Python lists, as JSON has them; None is a missing cell."""
-    made = {key: _listed_column(key, list(values)) for key, values in columns.items()}
-    sizes = {len(column) for column in made.values()}
-    if len(sizes) > 1:
-        raise GassipError(f"{name}: the columns have {min(sizes)} to {max(sizes)} cells")
-    return Table(name=name, columns=made, rows=sizes.pop() if sizes else 0)
-
-
-def _listed_column(key: str, values: list[object]) -> Column:
-    filled = [value for value in values if value is not None]
-    if filled and all(isinstance(value, bool) for value in filled):
-        return Column(key, "boolean", np.array([np.nan if v is None else v for v in values], float))
-    if filled and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in filled):
-        return Column(key, "number", np.array([np.nan if v is None else v for v in values], float))
-    return Column(key, None, objects(["" if value is None else str(value) for value in values]))

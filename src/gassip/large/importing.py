@@ -22,7 +22,7 @@ from gassip.errors import GassipError, error_of
 from gassip.graph.labels import complete_masks
 from gassip.graph.preparation import Preparation, fit_preparation
 from gassip.graph.store import TABLES, beside, create, index_type, write_ids, write_meta
-from gassip.graph.tables import table_of_frame
+from gassip.graph.table_frames import table_of_frame
 from gassip.large.csr import locality_order, permuted_rows, write_csr
 
 SAMPLE = 200_000  # nodes on which the preparation is fitted

@@ -54,6 +54,12 @@ class Plan:
     decisions: tuple[Decision, ...] = ()
     leaderboard: tuple[Standing, ...] = ()  # every net that the search trained, in that order
 
+    def __repr__(self) -> str:
+        """One line, not the tensors."""
+        kept, total = int(self.edge_keep.sum()), self.edge_keep.numel()
+        ops = " ‖ ".join(self.architecture.ops)
+        return f"Plan({ops}; {kept:,} of {total:,} edges; {len(self.decisions)} decisions)"
+
     def on(self, graph: Graph, *, all_edges: bool = False) -> Graph:
         """The graph as this plan reads it: symmetrised or as given, with the kept edges only, which
         weigh M_G (`soft_edges`) or as given."""
@@ -90,6 +96,16 @@ class Solution:
     best_epoch: int
     size: Size | None = None  # of a `Net`: what is physically there
     details: dict[str, object] = field(default_factory=dict)  # what a method says beyond the counts
+
+    def __repr__(self) -> str:
+        """One line, not the tensors."""
+        scores = "; ".join(
+            f"{metric} " + ", ".join(f"{split} {value:.4f}" for split, value in of.items())
+            for metric, of in self.scores.items()
+        )
+        weights = f"{self.weights_kept:,} of {self.weights_total:,} weights"
+        edges = f"{self.edges_kept:,} of {self.edges_total:,} edges"
+        return f"Solution({scores}; {weights}, {edges})"
 
     @property
     def accuracy(self) -> dict[str, float]:

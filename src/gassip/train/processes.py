@@ -21,6 +21,7 @@ from typing import Literal, Protocol, TypeVar
 import torch
 
 from gassip.errors import GassipError
+from gassip.threads import set_threads
 
 T = TypeVar("T")
 WATCH = 1.0  # seconds between two looks at whether the caller still lives
@@ -115,7 +116,7 @@ def _work(
     """One process: the next piece, again and again."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends its workers
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    torch.set_num_threads(threads)
+    set_threads(threads)
     while (k := _take(following)) < count:
         try:
             pipe.send((k, work(k), None))

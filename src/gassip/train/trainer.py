@@ -19,6 +19,7 @@ from gassip.metrics import Metric, all_scores, score
 from gassip.nn.net import Model, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.nn.size import size_of
+from gassip.threads import on_one_thread
 from gassip.train.adam import Adam
 from gassip.train.deadline import Deadline, TimeUp
 from gassip.train.divergence import check_loss, check_scores
@@ -226,6 +227,7 @@ def conclude(
     )
 
 
+@on_one_thread
 def retrain(
     graph: Graph,
     plan: Plan,

@@ -1,4 +1,4 @@
-"""GassipClassifier: the method with scikit-learn's habits.
+"""The classifier: search, then retrain, with scikit-learn's habits.
 
     fit(graph)                     a PyG Data, networkx graph, Graph, ... with its own labels, masks
     fit(adjacency, y, x=x)         a scipy sparse matrix, or edge_index, with x and y beside it
@@ -8,62 +8,48 @@
 
 Masks of a graph say which nodes are for training, validation and test; without any, `seed` draws a
 stratified split. Predictions are for all nodes, or those asked for, in the values that y held.
+Training has one thread, and then the caller has as many as before (gassip.set_threads).
 """
 
-import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
-from scipy import sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor, nn
+from torch import nn
 
 from gassip.best.anytime import both
 from gassip.best.pipeline import num_rows, planned_steps, search
 from gassip.budget.budget import Budget
 from gassip.budget.fit import check_possible, retrain_within
 from gassip.budget.timed import Limit, Search
-from gassip.errors import GassipError
+from gassip.errors import GassipError, GassipWarning
+from gassip.estimator.new_graphs import Training, warnings_on
+from gassip.estimator.options import budget_of, progress
+from gassip.estimator.tasks import Task, graph_task, is_table, node_numbers, nodes_task, table_task
+from gassip.estimator.truth import checked_mask, class_codes, given_test_mask
 from gassip.graph.graph import Graph, on_device, to_numpy
-from gassip.graph.memory import (
-    as_graph,
-    is_data,
-    is_networkx,
-    only_one,
-    unlabelled,
-    with_labels,
-)
-from gassip.graph.neighbours import Neighbours
-from gassip.metrics import METRICS, Metric
+from gassip.graph.memory import only_one, unlabelled
+from gassip.metrics import METRICS, Metric, constant_score
 from gassip.metrics import score as metric_score
 from gassip.runs.write import inputs_fingerprint, open_run, retrained, save
 from gassip.settings import Settings, preset
-from gassip.train.events import Event, Listener, Watch
+from gassip.threads import one_thread
+from gassip.train.events import Listener, Watch
+from gassip.train.inductive import inductive_score
 from gassip.train.leaderboard import final, to_rows
 from gassip.train.plan import Solution
 from gassip.train.refit import refit_plan, with_validation_labels
 from gassip.train.trainer import predict as class_scores
 from gassip.train.trainer import retrain
 
-Form = Literal["graph", "nodes", "table"]
-EVERY = 20  # epochs between two lines of `verbose`
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What `fit` was given, as a graph with labels."""
-
-    graph: Graph
-    classes: np.ndarray  # the values of y, in the order of the graph's classes
-    form: Form
-    neighbours: Neighbours | None = None
+COUNTS = ("weights_kept", "weights_total", "edges_kept", "edges_total", "best_epoch")
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
@@ -120,25 +106,30 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         began = time.monotonic()
         task = self._task(data, y, x)
         graph = on_device(task.graph, self.device)
-        self._train(graph, self._settings(graph), began)
-        if self.refit:
-            graph = self._refit(graph)
+        with one_thread():
+            self._train(graph, self._settings(graph), began)
+            self._searched = (graph, self.plan_)
+            if self.refit:
+                graph = self._refit(graph)
         self.graph_, self.classes_, self.form_ = graph, task.classes, task.form
         self.neighbours_ = task.neighbours
         self.model_: nn.Module = self.solution_.model
         self.n_features_in_ = graph.num_features
-        self.inputs_fingerprint_ = inputs_fingerprint(self.plan_.on(graph, all_edges=True))
+        whole = self.plan_.on(graph, all_edges=True)
+        self.inputs_fingerprint_ = inputs_fingerprint(whole)
+        self._training = Training.of(whole)
+        self._measured: dict[str, Any] | None = None
         return self
 
     def _train(self, graph: Graph, settings: Settings, began: float) -> None:
-        seed, metric, budget = self.seed, self.metric, self._budget()
+        seed, metric, budget = self.seed, self.metric, budget_of(self.budget)
         limit, steps = Limit.of(self.time_limit, began, graph), planned_steps(settings)
         tell = self.callback or (lambda event: None)
         watch = Watch(tell, steps, since=began, deadline=limit.end if limit else None)
         if budget:
             check_possible(graph, settings, budget)
-        hear = both(watch.row, self._listener("search", num_rows(settings)))
-        again = both(watch.retrained, self._listener("retrain", settings.retraining.epochs))
+        hear = both(watch.row, progress("search", num_rows(settings), self.verbose))
+        again = both(watch.retrained, progress("retrain", settings.retraining.epochs, self.verbose))
         if limit or budget:
             whole = Search(graph, settings, budget, seed, metric, hear=hear, again=again)
             found = whole.run(None, self.jobs, limit)
@@ -156,7 +147,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         graph = with_validation_labels(graph)
         plan = refit_plan(self.plan_, self.solution_.best_epoch)
         self.plan_, self.solution_ = retrain_within(
-            graph, plan, self._budget(), seed=self.seed, metric=self.metric
+            graph, plan, budget_of(self.budget), seed=self.seed, metric=self.metric
         )
         return graph
 
@@ -184,7 +175,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         """The metric over the nodes or rows given; of a graph over those in `mask`, the test nodes
         where it is None."""
         share = torch.from_numpy(self.predict_proba(data, x=x))
-        truth = self._truth(data, y, len(share))
+        if self.form_ == "graph" and y is not None and np.asarray(y).dtype == bool:
+            raise GassipError("y holds True and False; say which nodes to judge by as mask=...")
+        truth = class_codes(data, y, self.classes_, len(share))
         judged = self._judged(data, mask, len(share), x) & (truth >= 0)
         chosen = torch.from_numpy(judged)
         value = metric_score(self.metric, share[chosen].log(), torch.from_numpy(truth)[chosen])
@@ -193,20 +186,36 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         return value
 
     def fit_summary(self) -> dict[str, Any]:
-        """What was found: architecture, scores, sizes, seconds, notes and decisions."""
+        """What was found: architecture, scores, sizes, seconds, notes and decisions. `inductive`:
+        the score on new nodes, for which the net is trained once more when it is first asked for
+        (gassip.train.inductive). `constant`: the score of the largest class alone."""
         check_is_fitted(self, "model_")
-        solution, plan = self.solution_, self.plan_
-        counts = ("weights_kept", "weights_total", "edges_kept", "edges_total", "best_epoch")
+        solution, plan, measured = self.solution_, self.plan_, self._measures()
         return {
             "architecture": list(plan.architecture.ops),
             "scores": solution.scores,
-            **{name: getattr(solution, name) for name in counts},
+            **measured,
+            **{name: getattr(solution, name) for name in COUNTS},
             "size": None if solution.size is None else asdict(solution.size),
             "symmetrised": plan.symmetrised,
             "seconds": {"search": plan.seconds, "retrain": solution.seconds},
             "notes": list(self.graph_.notes),
             "decisions": [asdict(made) for made in plan.decisions],
         }
+
+    def _measures(self) -> dict[str, Any]:
+        """For meta.json: what the command line measures of its net after a search."""
+        if self._measured is None:
+            graph, plan = self._searched
+            with one_thread():
+                made = inductive_score(
+                    graph, plan, self.searched_, seed=self.seed, metric=self.metric
+                )
+            self._measured = {
+                "inductive": None if made is None else made.to_json(),
+                "constant": constant_score(graph, self.metric),
+            }
+        return self._measured
 
     def to_pyg(self) -> nn.Module:
         """The net as a module on which torch_geometric.explain works: model(x, edge_index)."""
@@ -233,8 +242,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             metric=self.metric,
             preset=self.preset,
             source={"kind": "memory", "classifier": own},
-            budget=self._budget().given,
+            budget=budget_of(self.budget).given,
             overwrite=overwrite,
+            measured=self._measured,
         )
 
     @classmethod
@@ -252,19 +262,22 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         if not isinstance(classes, list) or len(classes) != graph.num_classes:
             classes = list(graph.class_names)
         made.graph_, made.plan_, made.classes_ = graph, run.plan, np.array(classes)
-        counts = ("weights_kept", "weights_total", "edges_kept", "edges_total", "best_epoch")
         made.solution_ = Solution(
             model=run.model,
             graph=graph,
             scores=meta["scores"],
             seconds=meta["seconds"]["retrain"],
-            **{name: meta[name] for name in counts},
+            **{name: meta[name] for name in COUNTS},
         )
         by_number = isinstance(own, dict) and own.get("form") == "nodes"
         made.form_, made.neighbours_ = "nodes" if by_number else "graph", None
         made.searched_ = made.solution_
         made.model_, made.n_features_in_ = run.model, graph.num_features
         made.inputs_fingerprint_ = meta["source"].get("inputs_fingerprint")
+        made._training = Training(
+            statistics=run.statistics, degree=meta["edges_total"] / max(meta["nodes"], 1)
+        )
+        made._measured = {name: meta.get(name) for name in ("inductive", "constant")}
         return made
 
     def __sklearn_tags__(self) -> Any:
@@ -276,46 +289,12 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
 
     def _task(self, data: Any, y: Any, x: Any) -> Task:
         if self.graph is not None:
-            return self._nodes_task(data, y)
+            return nodes_task(self.graph, data, y, self.seed)
         if x is None and is_table(data):
-            return self._table_task(data, y)
-        source = only_one(data)
-        graph = as_graph(source, x, None if y is None else np.asarray(y), seed=self.seed)
-        if isinstance(source, Graph) and y is not None:
-            raise GassipError("a Graph has its own labels; do not pass y")
-        names = list(graph.class_names)
-        given = y if y is not None else _own_labels(source)
-        if isinstance(source, Graph):
-            classes = np.arange(graph.num_classes)
-        elif given is None or np.asarray(given).dtype.kind in "UO":
-            classes = np.array(names)
-        else:
-            classes = np.array([int(name) for name in names])
-        return Task(graph, classes, "graph")
-
-    def _nodes_task(self, nodes: Any, y: Any) -> Task:
-        graph = unlabelled(self.graph)
-        rows = node_numbers(nodes, graph.num_nodes)
-        if y is None:
-            raise GassipError("fit(nodes, y) needs y, the label of each node")
-        classes, codes = encoded(y, rows.size)
-        names = [str(value) for value in classes]
-        return Task(with_labels(graph, rows, codes, names, self.seed), classes, "nodes")
-
-    def _table_task(self, table: Any, y: Any) -> Task:
-        table, y = validate_data(
-            self, table, y, accept_sparse="csr", dtype=np.float32, ensure_min_samples=2
-        )
-        check_classification_targets(y)
-        classes, codes = encoded(y, table.shape[0])
-        if classes.size < 2:
-            raise GassipError(f"y holds {classes.size} class; a classifier needs at least two")
-        neighbours = Neighbours.of(table)
-        names = [str(value) for value in classes]
-        graph = neighbours.training_graph(table)
-        labelled = with_labels(graph, np.arange(codes.size), codes, names, self.seed)
-        note = f"no edges given: each row is joined to its {neighbours.count} nearest"
-        return Task(replace(labelled, notes=(*labelled.notes, note)), classes, "table", neighbours)
+            least = {"ensure_min_samples": 2}
+            table, y = validate_data(self, data, y, accept_sparse="csr", dtype=np.float32, **least)
+            return table_task(table, y, self.seed)
+        return graph_task(data, y, x, self.seed)
 
     def _inputs(self, data: Any, x: Any) -> tuple[Graph, np.ndarray]:
         """The graph to run on, and which of its nodes are asked for."""
@@ -343,43 +322,22 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         graph = self.plan_.on(graph, all_edges=True)
         if inputs_fingerprint(graph) == self.inputs_fingerprint_:
             return self.solution_.graph
+        for line in warnings_on(graph, self._training, self.plan_, self.solution_.model):
+            warnings.warn(line, GassipWarning, stacklevel=5)
         unknown = torch.zeros_like(graph.train_mask)  # labels of another graph correct nothing
         return on_device(replace(graph, train_mask=unknown), self.device)
 
     # Scores
 
-    def _truth(self, data: Any, y: Any, rows: int) -> np.ndarray:
-        """The class of each node as 0..C-1, -1 where unlabelled."""
-        if self.form_ == "graph" and np.asarray(y).dtype == bool:
-            raise GassipError("y holds True and False; say which nodes to judge by as mask=...")
-        given = y if y is not None else _own_labels(only_one(data))
-        if given is None or len(given) != rows:
-            raise GassipError(
-                f"y must hold one label for each of the {rows} nodes, -1 where unknown"
-            )
-        values = to_numpy(given).reshape(-1)
-        index = {value: at for at, value in enumerate(self.classes_.tolist())}
-        blank = {-1, "", None} - set(index)
-        codes = [-1 if value in blank else index.get(value) for value in values.tolist()]
-        if None in codes:
-            unknown = values.tolist()[codes.index(None)]
-            raise GassipError(f"y holds label {unknown}, which the training graph did not have")
-        return np.array(codes, dtype=np.int64)
-
     def _judged(self, data: Any, mask: Any, rows: int, x: Any) -> np.ndarray:
         """[N] bool."""
         if mask is None and self.form_ != "graph":
             return np.ones(rows, dtype=bool)
-        nodes = self._test_mask(only_one(data), x) if mask is None else to_numpy(mask)
-        if nodes.dtype != bool or nodes.shape != (rows,):
-            raise GassipError(f"mask must hold True/False for each of the {rows} nodes")
-        return nodes
+        return checked_mask(self._test_mask(only_one(data), x) if mask is None else mask, rows)
 
     def _test_mask(self, data: Any, x: Any) -> np.ndarray:
         """The data's own; where it has none and is the training graph, the one drawn in `fit`."""
-        mask = data.test_mask if isinstance(data, Graph) else None
-        if is_data(data):
-            mask = data.get("test_mask")
+        mask = given_test_mask(data)
         if mask is None and self._inputs(data, x)[0] is self.solution_.graph:
             mask = self.graph_.test_mask
         if mask is None:
@@ -394,70 +352,3 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(self.settings, Settings):
             return self.settings
         return preset(self.preset, graph, self.settings)
-
-    def _budget(self) -> Budget:
-        given = self.budget or {}
-        try:
-            return given if isinstance(given, Budget) else Budget(**given)
-        except TypeError:
-            known = ", ".join(field.name for field in fields(Budget))
-            raise GassipError(
-                f"budget is {given!r}; expected a Budget, or amounts by name: {known}"
-            ) from None
-
-    def _listener(self, stage: str, total: int) -> Callable[[Event], None] | None:
-        """Tells every twentieth epoch, and each net that is trained after them."""
-        if not self.verbose:
-            return None
-
-        def tell(row: Event) -> None:
-            if "stage" in row or int(row["epoch"]) % EVERY == 0:
-                value = f"  val {row['val_score']:.3f}" if "val_score" in row else ""
-                about = f"  {row['stage']}" if "stage" in row else ""
-                print(f"{stage} {row['epoch']}/{total}{value}{about}", file=sys.stderr, flush=True)
-
-        return tell
-
-
-def is_table(data: Any) -> bool:
-    """Rows of features: an array, a list of rows or a frame; a sparse matrix that is not square."""
-    if sp.issparse(data):
-        return bool(data.shape[0] != data.shape[1])
-    if isinstance(data, (Graph, Tensor, str)) or is_data(data) or is_networkx(data):
-        return False
-    if isinstance(data, (list, tuple)):
-        return not any(is_data(own) or is_networkx(own) or isinstance(own, Graph) for own in data)
-    return hasattr(data, "__array__") or hasattr(data, "__len__")
-
-
-def node_numbers(nodes: Any, count: int) -> np.ndarray:
-    """[n] int64 from [n] or [n, 1]; each names a node of the graph."""
-    found = to_numpy(nodes)
-    found = found.reshape(-1) if found.ndim == 2 and found.shape[1] == 1 else found
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise GassipError(
-            f"nodes must be numbers of nodes, [n] or [n, 1], not {found.dtype} of shape "
-            f"{list(found.shape)}"
-        )
-    if found.size and (int(found.min()) < 0 or int(found.max()) >= count):
-        raise GassipError(f"nodes must be numbers from 0 to {count - 1}")
-    return found.astype(np.int64)
-
-
-def encoded(y: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The values of y and the number of each row's."""
-    labels = to_numpy(y)
-    labels = labels.reshape(-1) if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.ndim != 1 or labels.size != rows:
-        raise GassipError(f"y has shape {list(labels.shape)}; one label for each of {rows} nodes")
-    check_classification_targets(labels)
-    classes, codes = np.unique(labels, return_inverse=True)
-    return classes, codes
-
-
-def _own_labels(source: Any) -> Any:
-    """The y of a Graph or a PyG Data; None where there is none."""
-    if isinstance(source, Graph):
-        return to_numpy(source.y)
-    own = source.get("y") if is_data(source) else None
-    return None if own is None else to_numpy(own)
