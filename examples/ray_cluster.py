@@ -8,7 +8,8 @@ from pathlib import Path
 from gassip import cli
 from gassip.graph.store import GraphFolder
 from gassip.large.cluster import connected
-from gassip.large.rows.run import Job, run_on_rows
+from gassip.large.rows.job import Job
+from gassip.large.rows.run import run_on_rows
 from gassip.large.rows.search import Options
 
 GRAPH = Path("csbm.graph")

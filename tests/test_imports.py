@@ -43,7 +43,7 @@ RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 # imports inside functions that point up, and why they may
 DEFERRED = {
     ("settings.presets", "best.facts"): "a preset reads the graph; settings alone do without torch",
-    ("deploy.runtime", "commands.common"): "its own command line, `python -m gassip.runtime`",
+    ("deploy.labelling", "commands.common"): "its own command line, `python -m gassip.runtime`",
     ("deploy.prediction", "commands.common"): "its own command line, `python -m gassip.runtime`",
     ("commands.completion", "cli"): "it completes the parser of the whole command line",
     ("best.edge_ranking", "graph.undirected"): "settings read the names of rankings without torch",
@@ -70,7 +70,8 @@ WITHOUT_TORCH = (
     "report.report",
     "report.compare",
     "deploy.runtime",
-    "deploy.numpy_layers",
+    "deploy.labelling",
+    "deploy.numpy_forward",
     "deploy.by_rows",
     "runtime",
     "methods",

@@ -12,7 +12,7 @@ import torch
 from gassip import operations
 from gassip.deploy import export, runtime
 from gassip.deploy.executorch import OnGraph
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for

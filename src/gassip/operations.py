@@ -32,7 +32,7 @@ al., NeurIPS 2024). SAGEConv is TAG1, and has its skip by P2. ARMA's inner ReLU 
 line later.
 
 A new operation of known norms and steps is one entry below. A new norm is one entry in NORMS, its
-matrix in nn/propagate.py (`MaskedGraph.normalised`) and in deploy/numpy_layers.py
+matrix in nn/propagate.py (`MaskedGraph.normalised`) and in deploy/numpy_graph.py
 (`Inputs.normalised`).
 
 Shapes: N nodes, E directed edges, F width of a layer's output, H heads.

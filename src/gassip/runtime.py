@@ -3,9 +3,9 @@
 
 import sys
 
+from gassip.deploy.labelling import main as main
 from gassip.deploy.runtime import Model as Model
 from gassip.deploy.runtime import load as load
-from gassip.deploy.runtime import main as main
 
 if __name__ == "__main__":
     sys.exit(main())

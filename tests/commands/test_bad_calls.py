@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load, save
 
 from gassip.cli import main
-from gassip.deploy.runtime import main as runtime
+from gassip.deploy.labelling import main as runtime
 from gassip.errors import GassipError
 from gassip.graph.datasets import read
 from gassip.graph.graph import Graph

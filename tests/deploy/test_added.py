@@ -10,8 +10,8 @@ import pytest
 
 import gassip
 from gassip.cli import main
+from gassip.deploy.labelling import main as runtime
 from gassip.deploy.runtime import load, softmax
-from gassip.deploy.runtime import main as runtime
 from gassip.errors import GassipError
 from gassip.nn.net import Architecture
 from tests.graph.test_tables import EDGES, NODES

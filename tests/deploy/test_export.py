@@ -11,7 +11,7 @@ import torch
 
 import gassip
 from gassip.cli import main
-from gassip.deploy import export, runtime
+from gassip.deploy import export, labelling, runtime
 from gassip.deploy.degree_buckets import groups
 from gassip.deploy.export import check, onnx_inputs, to_executorch, to_onnx, to_runtime
 from gassip.deploy.formats import PRECISIONS
@@ -265,7 +265,7 @@ def test_the_command_exports_both(
         )
         == 0
     )
-    assert runtime.main([str(tmp_path / "d"), "--out", str(tmp_path / "labels.csv")]) == 0
+    assert labelling.main([str(tmp_path / "d"), "--out", str(tmp_path / "labels.csv")]) == 0
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,13 @@ from hypothesis import strategies as st
 from scipy import sparse as sp
 
 import gassip
-from gassip.deploy import numpy_layers as light
-from gassip.deploy.runtime import Model, load, main
+from gassip.deploy import numpy_graph, numpy_products
+from gassip.deploy.labelling import main
+from gassip.deploy.numpy_forward import apply, growth, safe_growth
+from gassip.deploy.numpy_graph import Inputs, Step, field
+from gassip.deploy.numpy_layers import Layer, filled, layers_of
+from gassip.deploy.numpy_products import PLAIN, multiplied
+from gassip.deploy.runtime import Model, load
 from gassip.errors import GassipError
 from gassip.graph.checks import Table, checked, clean_edges
 from gassip.graph.csr import Csr
@@ -121,7 +126,7 @@ def test_order_and_kept_arrays_change_nothing(
     with torch.no_grad():
         expected = run.model(graph.x, run.edge_index, run.edge_weight)
     for narrow in (0, 99):
-        monkeypatch.setattr(light, "NARROW", narrow)
+        monkeypatch.setattr(numpy_graph, "NARROW", narrow)
         model = load(tmp_path / "run", reorder=True)
         first = model.scores()
         np.testing.assert_allclose(first, expected, rtol=1e-5, atol=1e-5)
@@ -134,16 +139,16 @@ def test_order_and_kept_arrays_change_nothing(
 def test_filled_widths_and_a_norm_in_the_weights_by_hand() -> None:
     """One unit of 2, norm h · 3 + 5, weight 7: (2 · 3 + 5) · 7 = 77."""
     one = np.ones(1, dtype=np.float32)
-    first = light.Layer(op="Linear", weights=(2 * one[:, None],), bias=0 * one)
-    second = light.Layer(
+    first = Layer(op="Linear", weights=(2 * one[:, None],), bias=0 * one)
+    second = Layer(
         op="Linear", weights=(7 * one[:, None],), bias=0 * one, scale=3 * one, shift=5 * one
     )
-    layers = light.filled((first, second))
+    layers = filled((first, second))
     np.testing.assert_array_equal(layers[0].bias, [0, 1, 0, 0])
     np.testing.assert_array_equal(layers[1].weights[0][:, 0], [21, 35, 0, 0])
     h: Table = one[:, None]
     for layer in layers:
-        h = light.apply(layer, h, light.Step(None, slice(None)))
+        h = apply(layer, h, Step(None, slice(None)))
     np.testing.assert_array_equal(h, [[77, 0, 0, 0]])
 
 
@@ -176,7 +181,7 @@ def test_a_query_reads_its_field_only(graph: Graph, saved: Path) -> None:
     model = load(saved)
     hops = model.edges + sp.eye_array(model.edges.shape[0])
     reach = np.flatnonzero((hops @ hops)[[3], :].toarray()[0])
-    read, steps = light.field(model.stored, ("GCNConv", "SAGEConv"), np.array([3]))
+    read, steps = field(model.stored, ("GCNConv", "SAGEConv"), np.array([3]))
     np.testing.assert_array_equal(read, reach)
     assert [step.matrix.shape[0] for step in steps if step.matrix is not None][-1] == 1
 
@@ -186,9 +191,9 @@ def test_gcn_on_a_path_by_hand(path: Graph, tmp_path: Path) -> None:
     node 3 is alone: 1."""
     edges = clean_edges(path.edge_index.numpy(), None, 4, undirected=False)
     one = np.ones((1, 1), dtype=np.float32)
-    layer = light.Layer(op="GCNConv", weights=(one,), bias=np.zeros(1, dtype=np.float32))
-    inputs = light.Inputs(np.ones((4, 1), dtype=np.float32), edges)
-    got = light.apply(layer, inputs.x, light.Step(inputs.gcn, slice(None)))[:, 0]
+    layer = Layer(op="GCNConv", weights=(one,), bias=np.zeros(1, dtype=np.float32))
+    inputs = Inputs(np.ones((4, 1), dtype=np.float32), edges)
+    got = apply(layer, inputs.x, Step(inputs.gcn, slice(None)))[:, 0]
     np.testing.assert_allclose(
         got, [1 / 2 + 6**-0.5, 1 / 3 + 2 * 6**-0.5, 1 / 2 + 6**-0.5, 1], rtol=1e-6
     )
@@ -203,11 +208,9 @@ def test_layers_agree_on_any_graph(
     )
     net = random_net(graph, Architecture(ops=(op,), hidden=()), seed=seed)
     state = {name: value.numpy() for name, value in net.state_dict().items()}
-    (layer,) = light.filled(light.layers_of((op,), state, graph.num_classes))
-    inputs = light.Inputs(arrays(graph)[0], clean_edges(*arrays(graph)[1:], 12, undirected=False))
-    got = light.apply(layer, inputs.x, light.Step(inputs.matrix(op), slice(None)))[
-        :, : graph.num_classes
-    ]
+    (layer,) = filled(layers_of((op,), state, graph.num_classes))
+    inputs = Inputs(arrays(graph)[0], clean_edges(*arrays(graph)[1:], 12, undirected=False))
+    got = apply(layer, inputs.x, Step(inputs.matrix(op), slice(None)))[:, : graph.num_classes]
     np.testing.assert_allclose(got, predict(net, graph), rtol=1e-4, atol=1e-5)
 
 
@@ -231,13 +234,13 @@ def test_attention_of_numbers_far_apart_is_that_of_torch(
 def test_growth_is_safe_growth_up_to_a_factor_of_each_row(path: Graph, spread: float) -> None:
     edges = clean_edges(path.edge_index.numpy(), None, 4, undirected=False)
     looped, rng = (
-        light.Inputs(np.ones((4, 1), dtype=np.float32), edges).looped,
+        Inputs(np.ones((4, 1), dtype=np.float32), edges).looped,
         np.random.default_rng(0),
     )
     sender, receiver = spread * rng.normal(size=(2, 4)).astype(np.float32)
     rows = [
-        light.growth(sender, receiver, looped, light.PLAIN),
-        light.safe_growth(sender, receiver, looped),
+        growth(sender, receiver, looped, PLAIN),
+        safe_growth(sender, receiver, looped),
     ]
     shares = [own.toarray() / own.toarray().sum(1, keepdims=True) for own in rows]
     np.testing.assert_allclose(shares[0], shares[1], rtol=1e-4, atol=1e-7)
@@ -480,7 +483,8 @@ sys.meta_path.insert(0, Refuse())
 USE = """
 import sys
 import numpy as np
-from gassip.deploy.runtime import load, main
+from gassip.deploy.labelling import main
+from gassip.deploy.runtime import load
 model = load(sys.argv[1])
 new = model.scores(np.ones((3, 9)), np.array([[0, 1], [1, 2]]))
 more = model.extend(np.ones((1, 9)), np.array([[0], [40]])).scores(nodes=[40])
@@ -663,9 +667,9 @@ def test_wrong_usage_and_an_out_that_exists_end_with_status_2(
 
 @pytest.mark.parametrize("most", [1, 5, 13, 2**18])
 def test_a_product_by_parts_is_the_product(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(light, "UNSHARED", most)
+    monkeypatch.setattr(numpy_products, "UNSHARED", most)
     rng = np.random.default_rng(0)
     left, right = rng.random((7, 3), dtype=np.float32), rng.random((3, 2), dtype=np.float32)
     out = np.full((7, 2), np.nan, dtype=np.float32)
-    assert light.multiplied(left, right, out) is out
+    assert multiplied(left, right, out) is out
     np.testing.assert_allclose(out, left @ right, rtol=1e-6)

@@ -16,8 +16,8 @@ from safetensors.torch import save as to_bytes
 from gassip.budget.budget import HELP, Budget
 from gassip.cli import COMMANDS, build_parser
 from gassip.deploy.added import answers
+from gassip.deploy.labelling import main as runtime
 from gassip.deploy.runtime import Model, load
-from gassip.deploy.runtime import main as runtime
 from gassip.errors import GassipError
 from gassip.graph.datasets import read
 from gassip.runs.checkpoint import FILE, FolderCheckpoint

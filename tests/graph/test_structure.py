@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gassip.cli import main
-from gassip.deploy.runtime import main as runtime
+from gassip.deploy.labelling import main as runtime
 from gassip.errors import GassipError
 from gassip.graph.datasets import read
 from gassip.graph.graph import Graph

@@ -9,7 +9,8 @@ from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder
 from gassip.large.block_model import BlockModel, draw
 from gassip.large.cluster import InProcess, RayTasks, Tasks, connected, library, told
-from gassip.large.rows.run import Job, Outcome, run_on_rows
+from gassip.large.rows.job import Job
+from gassip.large.rows.run import Outcome, run_on_rows
 from gassip.large.rows.search import Options
 from gassip.large.writing import write_block_model
 from gassip.nn.size import packed

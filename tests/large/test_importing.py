@@ -15,7 +15,7 @@ from gassip.graph.graph import Graph
 from gassip.graph.store import GraphFolder
 
 pytest.importorskip("duckdb")
-from gassip.large import importing
+from gassip.large import database, importing
 
 Rows = Sequence[Sequence[object]]
 NODES: Rows = [
@@ -133,14 +133,14 @@ def test_a_killed_import_goes_on(
 ) -> None:
     assert imported(tables, tmp_path / "whole.graph") == 0
 
-    def killed(work: importing.Work) -> None:
+    def killed(work: database.Work) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(importing, "write_features", killed)
         assert imported(tables, tmp_path / "cut.graph") == 130
 
-    def again(work: importing.Work) -> None:
+    def again(work: database.Work) -> None:
         raise AssertionError("done before")
 
     monkeypatch.setattr(importing, "sort_edges", again)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gassip import cli
-from gassip.deploy import runtime
+from gassip.deploy import labelling, runtime
 from gassip.deploy.row_runs import load_row_run
 from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder
@@ -66,7 +66,7 @@ def test_labels_by_blocks_equal_the_runtime_on_the_whole_graph(
 def test_the_runtime_writes_the_same_labels(searched: tuple[Path, Path], tmp_path: Path) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     assert cli.main(["predict", str(searched[1]), "--out", str(one)]) == 0
-    assert runtime.main([str(searched[1]), "--out", str(two)]) == 0
+    assert labelling.main([str(searched[1]), "--out", str(two)]) == 0
     assert one.read_text() == two.read_text()
     other = ["predict", str(searched[1]), "--data", str(searched[0]), "--out", "-"]
     assert cli.main(other) == 0

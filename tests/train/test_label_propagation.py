@@ -15,7 +15,7 @@ from gassip.best.pipeline import num_rows, search
 from gassip.best.trials import Trial, validated
 from gassip.budget.fit import Budget, fit_budget
 from gassip.cli import main
-from gassip.deploy import runtime
+from gassip.deploy import labelling, runtime
 from gassip.deploy.export import to_executorch, to_onnx, to_runtime
 from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
@@ -476,7 +476,7 @@ def test_the_command_hears_labels_of_the_runs_graph_and_of_no_other(
     for name, more in (("a.csv", []), ("b.csv", ["--data", "mine.npz"])):
         assert main(["predict", "run", "--out", name, *more]) == 0
         texts.append(Path(name).read_text())
-    assert runtime.main(["run", "--out", "c.csv"]) == 0
+    assert labelling.main(["run", "--out", "c.csv"]) == 0
     assert texts[0] == texts[1]
     labels = [
         [line.split(",")[1] for line in text.splitlines()]
@@ -488,7 +488,7 @@ def test_the_command_hears_labels_of_the_runs_graph_and_of_no_other(
     capsys.readouterr()
     assert main(["predict", "run", "--out", "d.csv", "--data", "other.npz"]) == 0
     assert Path("d.csv").read_text() != texts[0]
-    assert runtime.main(["run", "--out", "e.csv", "--data", "other.npz"]) == 0
+    assert labelling.main(["run", "--out", "e.csv", "--data", "other.npz"]) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if "label propagation" in line]
     assert len(said) == 2 and said[0] == said[1] and "weight 2.00" in said[0]
 

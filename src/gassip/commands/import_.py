@@ -56,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read(args: argparse.Namespace, out: Path) -> None:
-    from gassip.large.importing import Source, found_files, import_tables
+    from gassip.large.importing import import_tables
+    from gassip.large.sources import Source, found_files
 
     if args.data:
         from gassip.large.writing import import_file  # needs torch

@@ -70,7 +70,9 @@ def search_on_rows(
 
     from gassip.best.anytime import both
     from gassip.large.cluster import connected
-    from gassip.large.rows.run import Job, hops_folder, run_on_rows, save
+    from gassip.large.rows.job import Job, hops_folder
+    from gassip.large.rows.run import run_on_rows
+    from gassip.large.rows.save import save
     from gassip.train.deadline import Deadline, seconds_of
     from gassip.train.events import Steps, Watch
     from gassip.train.loggers import logging

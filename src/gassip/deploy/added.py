@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from gassip.deploy.runtime import Model, added, load, softmax
+from gassip.deploy.model import added
+from gassip.deploy.runtime import Model, load, softmax
 from gassip.errors import GassipError, refuse_special
 from gassip.graph.columns import Table
 from gassip.graph.parts import naming

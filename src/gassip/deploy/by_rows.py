@@ -19,7 +19,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gassip.deploy.numpy_layers import Layer, multiplied
+from gassip.deploy.numpy_layers import Layer
+from gassip.deploy.numpy_products import multiplied
 from gassip.errors import GassipError
 from gassip.large.cluster import InProcess, Tasks
 from gassip.large.hops import ROWS, Hops

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from gassip.deploy.degree_buckets import groups, logs
-from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Inputs, Layer
+from gassip.deploy.numpy_graph import Inputs
+from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Layer
 from gassip.deploy.runtime import Model
 from gassip.operations import OPERATIONS
 

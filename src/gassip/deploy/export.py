@@ -25,7 +25,8 @@ import numpy as np
 from scipy import sparse as sp
 
 from gassip.deploy import runtime
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.labelling import cost
+from gassip.deploy.numpy_graph import Inputs
 from gassip.errors import GassipError
 from gassip.graph.checks import Table, clean_edges
 from gassip.runs import format as store
@@ -163,7 +164,7 @@ def _agreement(folder: Path, precision: store.Precision) -> str:
     scores = whole.scores()
     check(lambda: scores, torch_scores(open_run(folder), whole, whole.stored), runs=1)
     rounded = runtime.load(folder, precision=precision)
-    return runtime.cost(precision, rounded.predict(), scores.argmax(1), whole)
+    return cost(precision, rounded.predict(), scores.argmax(1), whole)
 
 
 # ONNX

@@ -22,7 +22,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from gassip.deploy.degree_buckets import ABSENT, groups, logs
-from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Inputs, Layer
+from gassip.deploy.numpy_graph import Inputs
+from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Layer
 from gassip.deploy.runtime import Model
 from gassip.errors import GassipError
 from gassip.operations import OPERATIONS, PRIOR_WEIGHT, SPREAD, Operation

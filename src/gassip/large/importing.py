@@ -8,107 +8,37 @@ DuckDB numbers the nodes, joins the ids and sorts the edges by receiver, and spi
 nodes. A killed import goes on after the last step that was whole, if its files are the same.
 """
 
-import glob
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from gassip.errors import GassipError, error_of
 from gassip.graph.labels import complete_masks
 from gassip.graph.preparation import Preparation, fit_preparation
-from gassip.graph.store import TABLES, beside, create, index_type, write_ids, write_meta
+from gassip.graph.store import beside, create, index_type, write_ids, write_meta
 from gassip.graph.table_frames import table_of_frame
 from gassip.large.csr import locality_order, permuted_rows, write_csr
+from gassip.large.database import (
+    WORK,
+    Say,
+    Work,
+    batches,
+    columns_of,
+    connect,
+    named,
+    quoted,
+    reader,
+    resumable,
+    run,
+)
+from gassip.large.sources import Source, place_of
 
 SAMPLE = 200_000  # nodes on which the preparation is fitted
-ROWS = 100_000  # rows that are in memory at once
 MOST_ERRORS = 10
 SPLITS = {"train": 1, "val": 2, "test": 3}
-WORK, STATE = "work.duckdb", "import.json"
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """What is imported, and how."""
-
-    nodes: tuple[Path, ...]
-    edges: tuple[Path, ...]
-    undirected: bool = False
-    seed: int = 0
-    memory: str = "4GB"
-    order: bool = True  # renumber the nodes for locality
-
-    @property
-    def state(self) -> dict[str, object]:
-        """Equal for an import that may go on with what is there."""
-        stamps = [
-            (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns)
-            for path in (*self.nodes, *self.edges)
-        ]
-        return {"files": stamps, "undirected": self.undirected, "seed": self.seed}
-
-
-@dataclass(eq=False)
-class Work:
-    """One import under way: the database, the folder, what has been done and said."""
-
-    source: Source
-    folder: Path
-    database: Any  # of DuckDB
-    say: Say
-    done: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    def step(self, name: str, work: Callable[["Work"], None]) -> None:
-        """Once, also over several calls of an import that was killed."""
-        if name in self.done:
-            return
-        self.say(name)
-        work(self)
-        self.database.execute("CHECKPOINT")
-        self.done.append(name)
-        state = {"source": self.source.state, "done": self.done, "notes": self.notes}
-        scratch = self.folder / f"{STATE}.new"
-        scratch.write_text(json.dumps(state), encoding="utf-8")
-        scratch.replace(self.folder / STATE)
-
-    def one(self, query: str) -> Any:
-        return self.rows(query)[0][0]
-
-    def rows(self, query: str) -> list[Any]:
-        """All rows of a query; the connection is free afterwards."""
-        return list(self.database.execute(query).fetchall())
-
-
-def found_files(patterns: Sequence[str]) -> tuple[Path, ...]:
-    """Files, folders of files and globs, in order; each must be there."""
-    found: list[Path] = []
-    for pattern in patterns:
-        path = Path(pattern)
-        matches = sorted(path.iterdir()) if path.is_dir() else sorted(map(Path, glob.glob(pattern)))
-        matches = [file for file in matches if file.name[0] not in "._"]
-        if not matches:
-            raise GassipError(f"{pattern}: no such file; give files, folders or globs")
-        found += matches
-    kinds = {file_kind(path) for path in found}
-    if len(kinds) > 1:
-        raise GassipError(f"{' '.join(patterns)}: CSV and Parquet are mixed; give one kind")
-    return tuple(found)
-
-
-def file_kind(path: Path) -> str:
-    name = path.name.lower().removesuffix(".gz").removesuffix(".zst")
-    kind = name.rpartition(".")[2]
-    if kind not in ("csv", "parquet"):
-        raise GassipError(f"{path} is neither CSV nor Parquet")
-    return kind
 
 
 def import_tables(source: Source, out: Path, *, overwrite: bool = False, say: Say = print) -> None:
@@ -134,60 +64,7 @@ def import_tables(source: Source, out: Path, *, overwrite: bool = False, say: Sa
         finish(work, out.name)
 
 
-def resumable(source: Source, partial: Path) -> tuple[list[str], list[str]] | None:
-    """The steps that a killed import of the same files left, with its notes."""
-    try:
-        state = json.loads((partial / STATE).read_bytes())
-    except (OSError, ValueError):
-        return None
-    same = json.dumps(state.get("source")) == json.dumps(source.state)
-    return (state["done"], state["notes"]) if same and state["done"] else None
-
-
-def connect(folder: Path, memory: str) -> Any:
-    try:
-        import duckdb
-    except ImportError as error:
-        raise GassipError(f"gassip import {TABLES}") from error
-    settings: Any = {"memory_limit": memory, "temp_directory": str(folder / "spill")}
-    try:
-        return duckdb.connect(str(folder / WORK), config=settings)
-    except duckdb.Error as error:
-        raise GassipError(f"--memory {memory}: {one_line(error)}") from error
-
-
-def one_line(error: Exception) -> str:
-    return " ".join(f"{error}".split())[:300]
-
-
 # Nodes
-
-
-def reader(paths: Sequence[Path], texts: Sequence[str]) -> str:
-    """The relation of some files; the columns in `texts` are read as text."""
-    names = ", ".join(quoted(str(path)) for path in paths)
-    if file_kind(paths[0]) == "parquet":
-        return f"read_parquet([{names}], union_by_name=true)"
-    types = ", ".join(f"{quoted(name)}: 'VARCHAR'" for name in texts)
-    return f"read_csv([{names}], header=true, types={{{types}}}, union_by_name=true)"
-
-
-def quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def named(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
-def columns_of(work: Work, paths: Sequence[Path]) -> list[str]:
-    import duckdb
-
-    try:
-        rows = work.rows(f"DESCRIBE SELECT * FROM {reader(paths, ())}")
-    except duckdb.Error as error:
-        raise GassipError(f"{paths[0]}: {one_line(error)}") from error
-    return [str(row[0]) for row in rows]
 
 
 def needed(paths: Sequence[Path], there: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -216,16 +93,6 @@ def number_nodes(work: Work) -> None:
     check_nodes(work, "split" in there)
 
 
-def run(work: Work, query: str) -> None:
-    """A query whose errors are the user's data, in one line."""
-    import duckdb
-
-    try:
-        work.database.execute(query)
-    except duckdb.Error as error:
-        raise GassipError(one_line(error)) from error
-
-
 def check_nodes(work: Work, split: bool) -> None:
     where = work.source.nodes[0]
     lines = []
@@ -243,17 +110,6 @@ def check_nodes(work: Work, split: bool) -> None:
             lines.append(f"{where}: split {name!r} ({count:,} nodes); use train, val, test or none")
     if lines:
         raise error_of(lines[:MOST_ERRORS])
-
-
-def place_of(paths: Sequence[Path], text: str) -> str:
-    """The file and line in which a text stands first, if a CSV holds it; else the first file."""
-    for path in paths:
-        if path.suffix.lower() == ".csv":
-            with path.open(encoding="utf-8", errors="replace") as file:
-                for number, line in enumerate(file, 1):
-                    if text in line.rstrip("\n").split(","):
-                        return f"{path}, line {number}"
-    return str(paths[0])
 
 
 # Edges
@@ -299,11 +155,6 @@ def check_ends(work: Work) -> None:
         lines.append(f"{work.source.edges[0]} has no rows")
     if lines:
         raise error_of(lines[:MOST_ERRORS])
-
-
-def batches(work: Work, query: str) -> Iterator[Any]:
-    """The rows of a query as Arrow batches."""
-    yield from work.database.cursor().sql(query).to_arrow_reader(ROWS)
 
 
 def write_edges(work: Work, edges: int, weighted: bool) -> None:

@@ -24,7 +24,7 @@ from gassip.deploy.native.net import (
     refuse_unknown,
 )
 from gassip.deploy.native.sample import golden, joined
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.errors import GassipError
 from gassip.graph.checks import clean_edges
 from gassip.graph.graph import Graph

@@ -215,7 +215,7 @@ def test_a_large_graph_is_held_in_part_and_the_page_says_so(
 
 def test_no_hub_fills_the_picture() -> None:
     """A star of 50 with a path behind one of its ends: the path is drawn too."""
-    from gassip.deploy.numpy_layers import Inputs
+    from gassip.deploy.numpy_graph import Inputs
     from gassip.graph.checks import clean_edges
 
     ends = np.array([[0] * 50 + [1, 51, 52], [*range(1, 51), 51, 52, 53]])

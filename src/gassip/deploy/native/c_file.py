@@ -21,7 +21,7 @@ from gassip import __version__
 from gassip.deploy.native.graphs import graph_arrays
 from gassip.deploy.native.net import CORE, NativeLayer, NativeNet, Passing
 from gassip.deploy.native.sample import Golden
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.errors import GassipError
 from gassip.graph.checks import Array
 

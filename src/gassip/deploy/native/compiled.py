@@ -18,7 +18,7 @@ from time import process_time
 import numpy as np
 
 from gassip.deploy.native.graphs import GraphArrays, graph_arrays
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.errors import GassipError
 from gassip.graph.checks import Array
 

@@ -9,6 +9,7 @@ JavaScript module is run by node in the same way.
 from pathlib import Path
 
 from gassip.deploy.export import check
+from gassip.deploy.labelling import cost
 from gassip.deploy.native.c_file import c_file, c_name
 from gassip.deploy.native.compiled import REPEATS, compiled
 from gassip.deploy.native.graphs import graph_arrays
@@ -16,7 +17,7 @@ from gassip.deploy.native.in_node import in_node
 from gassip.deploy.native.net import NativeNet, NativePrecision, native_net
 from gassip.deploy.native.sample import Golden, golden
 from gassip.deploy.native.wasm_file import wasm_file
-from gassip.deploy.runtime import cost, load
+from gassip.deploy.runtime import load
 from gassip.runs.format import check_file, replace_file
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse as sp
 
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.graph.checks import Array
 
 

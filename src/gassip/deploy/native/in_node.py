@@ -11,7 +11,7 @@ import numpy as np
 from gassip.deploy.native.graphs import graph_arrays
 from gassip.deploy.native.sample import Golden
 from gassip.deploy.native.wasm_file import graph_bytes
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.errors import GassipError
 from gassip.graph.checks import Array
 from gassip.runs.format import write_tensors

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from gassip.deploy.native.graphs import GraphArrays, graph_arrays
 from gassip.deploy.native.net import NativeNet
 from gassip.deploy.native.sample import around
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.deploy.runtime import Model
 from gassip.graph.checks import Array, canonical
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse as sp
 
 from gassip.deploy.native.net import NativeNet
-from gassip.deploy.numpy_layers import Inputs
+from gassip.deploy.numpy_graph import Inputs
 from gassip.deploy.runtime import Model
 from gassip.graph.checks import Array, Table, canonical, clean_edges, dense
 

@@ -1,0 +1,89 @@
+"""What is asked of a search on rows, and its rows: hops, computed if they are not there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gassip.deploy.row_runs import hops_name
+from gassip.errors import GassipError
+from gassip.graph.store import GraphFolder
+from gassip.large.adjacency import stored_edges
+from gassip.large.cluster import InProcess, Tasks
+from gassip.large.hops import Precision, needed, open_hops, propagate
+from gassip.large.rows.data import Chosen, Tables
+from gassip.large.rows.nets import MOST_HOPS
+from gassip.large.rows.search import Options
+from gassip.large.rows.trials import Trials
+from gassip.metrics import Metric
+from gassip.train.deadline import Deadline
+from gassip.train.plan import Row
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job:
+    """What a user asks of a search on rows."""
+
+    graph: GraphFolder
+    hops: Path  # folder of the hops
+    options: Options
+    steps: int = MOST_HOPS
+    precision: Precision = "float32"
+    memory: int | None = None  # bytes that a block of columns may take
+    both: bool = False  # edges are read both ways, without asking validation
+    seed: int = 0
+    metric: Metric = "accuracy"
+    threads: int = 1
+    deadline: Deadline | None = None
+    hear: Callable[[Row], None] = lambda row: None
+    said: Callable[[str], None] = lambda text: None
+    tasks: Tasks = field(default_factory=InProcess)
+
+
+def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
+    """Hops, computed if they are not there, and the rows of the chosen nodes."""
+    path = job.hops / hops_name({"edges": key, "precision": job.precision})
+    edges = stored_edges(job.graph, key, path)
+    hops = open_hops(
+        job.graph,
+        path,
+        steps=job.steps,
+        memory=job.memory,
+        precision=job.precision,
+        edges_key=key,
+    )
+    need = needed(hops)
+    if need.blocks:
+        job.said(f"hops, edges {key}: {need}")
+    exact = None if job.precision == "float32" else chosen.val
+    propagate(hops, edges, threads=job.threads, exact=exact, tasks=job.tasks, said=job.said)
+    return Trials(
+        hops=hops,
+        edges=edges,
+        chosen=chosen,
+        tables=Tables(chosen, hops, job.steps),
+        classes=len(job.graph.class_names),
+        seed=job.seed,
+        metric=job.metric,
+        threads=job.threads,
+        deadline=job.deadline,
+        hear=job.hear,
+        tasks=job.tasks,
+    )
+
+
+def hops_folder(graph: GraphFolder, out: Path) -> Path:
+    """In the graph's folder, where later searches find them; beside the run if that is not
+    writable."""
+    path = graph.path / "hops"
+    try:
+        path.mkdir(exist_ok=True)
+        probe = path / ".probe"
+        probe.touch()
+        probe.unlink()
+    except OSError:
+        path = out.with_name(f"{out.name}.hops")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise GassipError(f"hops can be written neither to {graph.path} nor {path}") from error
+    return path

@@ -1,0 +1,125 @@
+"""The folder of a run on rows.
+
+It is that of any run (runs/write.py) without graph, inputs and what a retraining of the whole graph
+starts from: the graph stays in its own folder, which meta.json names in `rows`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from gassip.graph.store import META, sha256
+from gassip.large.rows.run import Outcome
+from gassip.large.rows.scores import SPLITS
+from gassip.large.rows.training import LR, WEIGHT_DECAY
+from gassip.nn.size import Size, macs_of, packed
+from gassip.runs.format import PREPARATION
+from gassip.runs.history import history_csv, history_svg
+from gassip.runs.write import Meta, check_target, decision_row, plain, sealed, to_json, versions
+from gassip.settings.training import Recipe
+from gassip.train.leaderboard import FILE as LEADERBOARD
+from gassip.train.leaderboard import final, to_rows
+
+
+def save(
+    out: Path,
+    outcome: Outcome,
+    *,
+    preset: str,
+    source: Mapping[str, object],
+    budget: Mapping[str, float | str],
+    overwrite: bool,
+) -> Meta:
+    """The run's folder, all of it or nothing; its meta.json."""
+    check_target(out, overwrite)
+    found, job, graph = outcome.found, outcome.job, outcome.job.graph
+    net = found.trained.net
+    net.label_weight = found.label_weight
+    history = [{"phase": "search", **row} for row in outcome.trials.history]
+    own = replace(outcome.trials.board[-1], name="taken", kind="final")
+    sized = size_of(outcome)
+    own = replace(
+        own,
+        architecture=str(net.architecture),
+        val_score=outcome.scores.get(job.metric, {}).get("val"),
+        weights=sized.params,
+        macs=sized.macs,
+    )
+    title = f"{graph.meta['name']} · {preset}, search on rows · seed {job.seed}"
+    contents = {
+        "model.safetensors": packed(net),
+        "decisions.json": to_json([decision_row(one) for one in outcome.decisions]).encode(),
+        LEADERBOARD: to_json(to_rows(final(outcome.trials.board, own))).encode(),
+        "history.csv": history_csv(history).encode(),
+        "history.svg": history_svg(history, title, found.trained.epoch),
+    }
+    if graph.preparation is not None:
+        contents[PREPARATION] = graph.preparation.to_json().encode()
+    meta = _meta(outcome, sized) | {"preset": preset, "budget": dict(budget)}
+    meta["source"] = dict(source) | {"fingerprint": sha256(graph.path / META)}
+    return sealed(out, meta, contents)
+
+
+def size_of(outcome: Outcome) -> Size:
+    graph, net = outcome.job.graph, outcome.found.trained.net
+    edges = int(outcome.edges.indptr[-1])
+    read = graph.nodes * outcome.hops.features
+    return Size(
+        params=net.num_weights()[0],
+        bytes=len(packed(net)),
+        edges=edges,
+        macs=macs_of(net, nodes=graph.nodes, edges=edges, read=read),
+    )
+
+
+def _meta(outcome: Outcome, sized: Size) -> Meta:
+    job, found, graph = outcome.job, outcome.found, outcome.job.graph
+    net = found.trained.net
+    kept, total = net.num_weights()
+    shape = plain(net.architecture)
+    recipe = Recipe(
+        epochs=max(1, found.trained.epoch),
+        lr=LR,
+        weight_decay=WEIGHT_DECAY,
+        dropout=net.dropout,
+        label_weight=found.label_weight,
+        labels_in_training=False,
+    )
+    return {
+        "schema": 2,
+        "dataset": graph.meta["name"],
+        "nodes": graph.nodes,
+        "features": outcome.hops.features,
+        "class_names": list(graph.class_names),
+        "weights_kept": kept,
+        "weights_total": total,
+        "edges_kept": sized.edges,
+        "edges_total": sized.edges,
+        "accuracy": {name: outcome.scores.get("accuracy", {}).get(name) for name in SPLITS},
+        "scores": outcome.scores,
+        "best_epoch": found.trained.epoch,
+        "versions": versions(),
+        "threads": job.threads,
+        "device": "cpu",
+        "notes": [*graph.meta["notes"], "search on rows (docs/LARGE.md)"],
+        "settings": {"size_shares": list(job.options.sizes), "hops": job.steps},
+        "recipe": asdict(recipe),
+        "symmetrised": outcome.edges_key == "both",
+        "soft_edges": False,
+        "found": dict(shape),
+        "architecture": shape.pop("ops"),
+        "net": shape | {"dropout": net.dropout, "label_weight": found.label_weight},
+        "size": asdict(sized),
+        "seconds": {"search": outcome.seconds, "retrain": 0.0},
+        "seed": job.seed,
+        "metric": job.metric,
+        "inputs_bytes": None,
+        "rows": {
+            "graph": str(graph.path.resolve()),
+            "files": dict(graph.meta["files"]),
+            "hops": str(outcome.hops.path.resolve()),
+            "steps": job.steps,
+            "precision": job.precision,
+            "edges": outcome.edges_key,
+        },
+    }

@@ -1,0 +1,64 @@
+"""Files that an import reads: found by names, folders or globs, all of one kind."""
+
+import glob
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gassip.errors import GassipError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What is imported, and how."""
+
+    nodes: tuple[Path, ...]
+    edges: tuple[Path, ...]
+    undirected: bool = False
+    seed: int = 0
+    memory: str = "4GB"
+    order: bool = True  # renumber the nodes for locality
+
+    @property
+    def state(self) -> dict[str, object]:
+        """Equal for an import that may go on with what is there."""
+        stamps = [
+            (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns)
+            for path in (*self.nodes, *self.edges)
+        ]
+        return {"files": stamps, "undirected": self.undirected, "seed": self.seed}
+
+
+def found_files(patterns: Sequence[str]) -> tuple[Path, ...]:
+    """Files, folders of files and globs, in order; each must be there."""
+    found: list[Path] = []
+    for pattern in patterns:
+        path = Path(pattern)
+        matches = sorted(path.iterdir()) if path.is_dir() else sorted(map(Path, glob.glob(pattern)))
+        matches = [file for file in matches if file.name[0] not in "._"]
+        if not matches:
+            raise GassipError(f"{pattern}: no such file; give files, folders or globs")
+        found += matches
+    kinds = {file_kind(path) for path in found}
+    if len(kinds) > 1:
+        raise GassipError(f"{' '.join(patterns)}: CSV and Parquet are mixed; give one kind")
+    return tuple(found)
+
+
+def file_kind(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz").removesuffix(".zst")
+    kind = name.rpartition(".")[2]
+    if kind not in ("csv", "parquet"):
+        raise GassipError(f"{path} is neither CSV nor Parquet")
+    return kind
+
+
+def place_of(paths: Sequence[Path], text: str) -> str:
+    """The file and line in which a text stands first, if a CSV holds it; else the first file."""
+    for path in paths:
+        if path.suffix.lower() == ".csv":
+            with path.open(encoding="utf-8", errors="replace") as file:
+                for number, line in enumerate(file, 1):
+                    if text in line.rstrip("\n").split(","):
+                        return f"{path}, line {number}"
+    return str(paths[0])
