@@ -326,7 +326,7 @@ def test_passes_side_by_side_are_passes_one_after_the_other(
     net.label_logits = torch.randn(graph.num_nodes, graph.num_classes)
     masked = MaskedGraph.of(graph)
     torch.manual_seed(0)
-    beside = net.train().passes(graph.x, masked, 2)
+    beside = net.train().run_several(graph.x, masked, 2)
     torch.manual_seed(0)
     for s in range(2):
         torch.testing.assert_close(beside[:, s], net.run(graph.x, masked))

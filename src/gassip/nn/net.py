@@ -183,7 +183,7 @@ class Model(nn.Module):
         """Class scores [N, C] on a prepared graph."""
         raise NotImplementedError
 
-    def passes(self, x: Tensor | Csr, graph: MaskedGraph, count: int) -> Tensor:
+    def run_several(self, x: Tensor | Csr, graph: MaskedGraph, count: int) -> Tensor:
         """Class scores of several passes, [N, count, C]."""
         return torch.stack([self.run(x, graph) for _ in range(count)], 1)
 
@@ -300,10 +300,10 @@ class Net(Model):
         scores = self.layer(len(self.layers) - 1, self.hidden(x, graph), graph)
         return scores if self.label_logits is None else scores + self.label_logits
 
-    def passes(self, x: Tensor | Csr, graph: MaskedGraph, count: int) -> Tensor:
+    def run_several(self, x: Tensor | Csr, graph: MaskedGraph, count: int) -> Tensor:
         """Side by side where the last layer goes over the edges: there they are narrow."""
         if len(self.layers) == 1:
-            return super().passes(x, graph, count)
+            return super().run_several(x, graph, count)
         last = len(self.layers) - 1
         each = [self.products(last, self.hidden(x, graph)) for _ in range(count)]
         products = [torch.stack(own, 1) for own in zip(*each, strict=True)]
@@ -333,8 +333,10 @@ class Net(Model):
     def dropped(self, h: Tensor | Csr, l: int) -> Tensor | Csr:
         """What layer l reads: dropout(norm(ReLU(h))), of X dropout alone."""
         rate = self.dropout if self.drops else 0.0
+        if isinstance(h, Csr) and rate > 0 and worth_thinning(h):
+            return thinned(h, rate)
         if isinstance(h, Csr) or l == 0:
-            return thinned(h, rate) if rate > 0 and worth_thinning(h) else drop(h, rate)
+            return drop(h, rate)
         return drop(self.norms[l - 1](F.relu(h)), rate) if self.norms else dropped_relu(h, rate)
 
     @property
@@ -448,9 +450,9 @@ def net_for(
     return net
 
 
-def worth_thinning(x: Tensor | Csr) -> bool:
+def worth_thinning(x: Csr) -> bool:
     """Whether what dropout removes from X is better not stored; small products are too quick."""
-    return isinstance(x, Csr) and x.nnz >= THIN_FROM and x.col.device.type == "cpu"
+    return x.nnz >= THIN_FROM and x.col.device.type == "cpu"
 
 
 def dense_of(x: Tensor | Csr) -> Tensor:

@@ -141,7 +141,7 @@ def alone(recipe: Recipe) -> Loss:
     targets = Targets(recipe)
 
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
-        scores = model.passes(graph.x, masked, 2)
+        scores = model.run_several(graph.x, masked, 2)
         weight = recipe.consistency * min(1.0, epoch / recipe.consistency_ramp)
         return agreement(scores, targets.of(graph), weight, recipe.consistency_temperature)
 
