@@ -3,12 +3,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.net import Architecture, Layer, Net, net_for
+from gassip.nn.net import Architecture, Layer, Net, dense_of, net_for
 from gassip.nn.propagate import MaskedGraph, propagate
 from gassip.operations import OPERATIONS
 from gassip.train.trainer import predict, train
@@ -314,3 +315,35 @@ def test_columns_of_x_are_standardised_where_the_architecture_says_so() -> None:
         torch.testing.assert_close(
             net(x, graph.edge_index), plain(read, graph.edge_index), rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_passes_side_by_side_are_passes_one_after_the_other(
+    graph: Graph, op: str, layers: int
+) -> None:
+    net = net_for(graph, Architecture(ops=(op,) * layers, hidden=(8,) * (layers - 1)), 0.5)
+    net.label_logits = torch.randn(graph.num_nodes, graph.num_classes)
+    masked = MaskedGraph.of(graph)
+    torch.manual_seed(0)
+    beside = net.train().run_several(graph.x, masked, 2)
+    torch.manual_seed(0)
+    for s in range(2):
+        torch.testing.assert_close(beside[:, s], net.run(graph.x, masked))
+
+
+def test_what_dropout_removes_from_a_large_x_is_not_stored(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = Csr.from_scipy(sp.csr_array(dense_of(graph.x).numpy()))
+    net = net_for(graph, Architecture(ops=("GCNConv", "Linear"), hidden=(8,)), 0.5).train()
+    scores, grads = [], []
+    for entries in (10**9, 1):
+        monkeypatch.setattr("gassip.nn.net.THIN_FROM", entries)
+        torch.manual_seed(0)
+        net.zero_grad()
+        scores.append(net.run(x, MaskedGraph.of(graph)))
+        scores[-1].square().sum().backward()
+        grads.append(net.layers[0].weight.grad.clone())  # type: ignore[union-attr]
+    assert torch.equal(scores[0], scores[1])
+    torch.testing.assert_close(grads[0], grads[1])

@@ -40,16 +40,16 @@ def test_sharpening_by_hand() -> None:
 
 def test_consistency_by_hand() -> None:
     # the mean of (1, 0) and (.6, .4) is (.8, .2), at T = 1 the target: (.2² + .2²) for both passes
-    scores = [torch.tensor([[50.0, 0.0]]), torch.tensor([[0.6, 0.4]]).log()]
+    scores = torch.stack([torch.tensor([[50.0, 0.0]]), torch.tensor([[0.6, 0.4]]).log()], 1)
     none = torch.zeros(1, 2)
     assert abs(float(agreement(scores, none, 1.0, 1.0)) - 0.08) < 1e-6
-    assert float(agreement([torch.zeros(1, 2)] * 2, none, 1.0, 0.5)) < 1e-12
+    assert float(agreement(torch.zeros(1, 2, 2), none, 1.0, 0.5)) < 1e-12
 
 
 def test_consistency_pulls_a_pass_towards_the_target_and_not_the_target_towards_it() -> None:
     shares = [torch.tensor([[0.9, 0.1]]), torch.tensor([[0.5, 0.5]])]
     scores = [share.log().requires_grad_() for share in shares]
-    agreement(scores, torch.zeros(1, 2), 1.0, 1.0).backward()
+    agreement(torch.stack(scores, 1), torch.zeros(1, 2), 1.0, 1.0).backward()
     # target (.7, .3) is a constant: the gradient of ½ ‖p − q‖² by p is p − q; softmax turns g into
     # p (g − <p, g>): .9 · (.2 − (.18 − .02)) = .036 and .5 · (−.2 − 0) = −.1
     torch.testing.assert_close(scores[0].grad, torch.tensor([[0.036, -0.036]]))
@@ -60,7 +60,7 @@ def test_the_gradient_by_hand_is_that_of_autograd() -> None:
     generator = torch.Generator().manual_seed(0)
     scores = [torch.randn(5, 3, generator=generator).requires_grad_() for _ in range(2)]
     targets = torch.rand(5, 3, generator=generator)
-    agreement(scores, targets, 0.7, 0.5).backward()
+    agreement(torch.stack(scores, 1), targets, 0.7, 0.5).backward()
     again = [own.detach().requires_grad_() for own in scores]
     shares = [torch.softmax(own, 1) for own in again]
     with torch.no_grad():
@@ -96,7 +96,7 @@ def test_the_parts_add_up_under_their_weights() -> None:
     plain = loss_of(Recipe(), graph, logits, None, 1)
     others, log_share = ~graph.train_mask, torch.log_softmax(logits, 1)
     taught = float(-(teacher[others] * log_share[others]).sum(1).mean())
-    agreed = float(agreement([logits] * 2, torch.zeros_like(logits), 1.0, 0.5))
+    agreed = float(agreement(torch.stack([logits] * 2, 1), torch.zeros_like(logits), 1.0, 0.5))
     known = float(graph.train_mask.float().mean())
     alone = Recipe(consistency=2.0, consistency_ramp=50)
     assert abs(loss_of(alone, graph, logits, None, 25) - (plain + 0.5 * 2 * agreed)) < 1e-5

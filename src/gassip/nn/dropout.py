@@ -26,14 +26,13 @@ def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
 
 def thinned(x: Csr, p: float) -> Csr:
     """Dropout of a sparse matrix whose dropped entries are not stored, on a CPU; the same random
-    numbers as `drop`. Worth it where what it is multiplied by is wide."""
+    numbers as `drop`. Worth it where the matrix is large, or what it is multiplied by wide."""
     assert x.value is not None
     least, scale = passing(p)
-    passed = random_bits(x.value).numpy() >= least
-    before = np.zeros(x.nnz + 1, dtype=np.int32)
-    np.cumsum(passed, out=before[1:])
-    index = np.flatnonzero(passed)  # numpy: without branches, which random numbers would mislead
-    rowptr, col = before.take(x.rowptr.numpy()), x.col.numpy().take(index)
+    # numpy: without branches, which random numbers would mislead
+    index = np.flatnonzero(random_bits(x.value).numpy() >= least)
+    rowptr = np.searchsorted(index, x.rowptr.numpy()).astype(np.int32)
+    col = x.col.numpy().take(index)
     value = x.value.numpy().take(index) * np.float32(scale)
     rows, columns, values = (torch.from_numpy(own) for own in (rowptr, col, value))
     return Csr(rows, columns, values, x.shape, once=True)

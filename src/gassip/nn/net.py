@@ -21,12 +21,13 @@ from torch.nn import functional as F
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.nn.dropout import drop, dropped_relu, kept_like
+from gassip.nn.dropout import drop, dropped_relu, kept_like, thinned
 from gassip.nn.kernels import product, transform
 from gassip.nn.propagate import MaskedGraph, propagate
 from gassip.operations import OPERATIONS
 
 TINY = 1e-6  # deviation of a column that is rounding, in units of its mean
+THIN_FROM = 2**18  # entries of X
 LASTING, TRAINING = (
     8,
     2,
@@ -114,13 +115,21 @@ class Layer(nn.Module):
         return per_unit.repeat_interleave(counts, 0).flatten()
 
     def propagate(self, k: int, products: Sequence[Tensor], graph: MaskedGraph) -> Tensor:
-        """Operation k on its own products, one [N, F] for each of its matrices -> [N, F]."""
-        operation = OPERATIONS[self.ops[k]]
-        return propagate(operation, graph, products, self.attention) + self.bias[k]
+        """Operation k on its own products, one [N, F] for each of its matrices -> [N, F]; with
+        products of several passes, [N, S, F] each, the same shape."""
+        operation, first = OPERATIONS[self.ops[k]], products[0]
+        if first.dim() == 3 and operation.attention:  # each pass has its own
+            passes = [[own[:, s] for own in products] for s in range(first.shape[1])]
+            each = [propagate(operation, graph, own, self.attention) for own in passes]
+            return torch.stack(each, 1) + self.bias[k]
+        rows = [own.flatten(1) for own in products]
+        return propagate(operation, graph, rows, self.attention).view_as(first) + self.bias[k]
 
     def apart(self, products: Tensor) -> tuple[Tensor, ...]:
         """Products side by side -> one [N, F] each; in one split, whose gradient is one
         concatenation."""
+        if products.shape[1] == self.out_width:
+            return (products,)
         return products.split(self.out_width, dim=1)
 
 
@@ -173,6 +182,10 @@ class Model(nn.Module):
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
         """Class scores [N, C] on a prepared graph."""
         raise NotImplementedError
+
+    def run_several(self, x: Tensor | Csr, graph: MaskedGraph, count: int) -> Tensor:
+        """Class scores of several passes, [N, count, C]."""
+        return torch.stack([self.run(x, graph) for _ in range(count)], 1)
 
     def forward(
         self, x: Tensor | Csr, edge_index: Tensor, edge_weight: Tensor | None = None
@@ -284,22 +297,47 @@ class Net(Model):
                 layer.weight.mul_(keep)
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        h: Tensor | Csr = self.inputs(x)
-        for l, layer in enumerate(self.layers):
-            rate = self.dropout if self.drops else 0.0
-            if l > 0 and not self.norms:
-                h = dropped_relu(h, rate)  # type: ignore[arg-type]
-            else:
-                h = drop(self.norms[l - 1](F.relu(h)) if l > 0 else h, rate)  # type: ignore[arg-type]
-            if l == 0 and self.smooths_first(h, graph):
-                h = self.first(h, graph)  # type: ignore[arg-type]
-                continue
-            products = transform(h, self.weight(l))
-            if self.drops and (rate := OPERATIONS[layer.ops[0]].node_dropout):
-                products = products * kept_like(products[:, :1], rate)
-            h = layer.propagate(0, layer.apart(products), graph)
-        assert isinstance(h, Tensor)
-        return h if self.label_logits is None else h + self.label_logits
+        scores = self.layer(len(self.layers) - 1, self.hidden(x, graph), graph)
+        return scores if self.label_logits is None else scores + self.label_logits
+
+    def run_several(self, x: Tensor | Csr, graph: MaskedGraph, count: int) -> Tensor:
+        """Side by side where the last layer goes over the edges: there they are narrow."""
+        if len(self.layers) == 1:
+            return super().run_several(x, graph, count)
+        last = len(self.layers) - 1
+        each = [self.products(last, self.hidden(x, graph)) for _ in range(count)]
+        products = [torch.stack(own, 1) for own in zip(*each, strict=True)]
+        scores = self.layers[last].propagate(0, products, graph)
+        return scores if self.label_logits is None else scores + self.label_logits.unsqueeze(1)
+
+    def hidden(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor | Csr:
+        """What the last layer reads."""
+        h = self.dropped(self.inputs(x), 0)
+        for l in range(len(self.layers) - 1):
+            h = self.dropped(self.layer(l, h, graph), l + 1)
+        return h
+
+    def layer(self, l: int, h: Tensor | Csr, graph: MaskedGraph) -> Tensor:
+        """Layer l of what it reads, [N, F]."""
+        if l == 0 and self.smooths_first(h, graph):
+            return self.first(h, graph)  # type: ignore[arg-type]
+        return self.layers[l].propagate(0, self.products(l, h), graph)
+
+    def products(self, l: int, h: Tensor | Csr) -> tuple[Tensor, ...]:
+        """H W of layer l, one [N, F] for each of its matrices."""
+        layer, products = self.layers[l], transform(h, self.weight(l))
+        if self.drops and (rate := OPERATIONS[layer.ops[0]].node_dropout):
+            products = products * kept_like(products[:, :1], rate)
+        return layer.apart(products)
+
+    def dropped(self, h: Tensor | Csr, l: int) -> Tensor | Csr:
+        """What layer l reads: dropout(norm(ReLU(h))), of X dropout alone."""
+        rate = self.dropout if self.drops else 0.0
+        if isinstance(h, Csr) and rate > 0 and worth_thinning(h):
+            return thinned(h, rate)
+        if isinstance(h, Csr) or l == 0:
+            return drop(h, rate)
+        return drop(self.norms[l - 1](F.relu(h)), rate) if self.norms else dropped_relu(h, rate)
 
     @property
     def drops(self) -> bool:
@@ -410,6 +448,11 @@ def net_for(
     net.to(graph.device)
     net.standardise(graph.x)
     return net
+
+
+def worth_thinning(x: Csr) -> bool:
+    """Whether what dropout removes from X is better not stored; small products are too quick."""
+    return x.nnz >= THIN_FROM and x.col.device.type == "cpu"
 
 
 def dense_of(x: Tensor | Csr) -> Tensor:

@@ -18,7 +18,7 @@ well.
 Shapes: N nodes, C classes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -45,38 +45,37 @@ def sharpened(share: Tensor, temperature: float) -> Tensor:
 
 
 class _Agreement(torch.autograd.Function):
-    """L of a net alone from the class scores z [S, N, C] of its passes, with ∂L / ∂z by hand:
+    """L of a net alone from the class scores z [N, S, C] of its passes, with ∂L / ∂z by hand:
 
     ∂L / ∂ log p_i^s = (2 w p_i^s (p_i^s − q_i) / N − T_i) / S,   T of the mean cross-entropy
     """
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, targets: Tensor, weight: float, temperature: float, *scores: Tensor
+        ctx: FunctionCtx, scores: Tensor, targets: Tensor, weight: float, temperature: float
     ) -> Tensor:
-        count, nodes = len(scores), max(1, targets.shape[0])
-        log_share = log_softmax(torch.cat(scores)).view(count, *targets.shape)
-        share = log_share.exp()
-        apart = share - sharpened(share.sum(0).div_(count), temperature)
+        nodes, count, classes = scores.shape
+        log_share = log_softmax(scores.reshape(-1, classes)).view_as(scores)
+        share, targets = log_share.exp(), targets.unsqueeze(1)
+        q = sharpened(share.sum(1).div_(count), temperature)
+        apart, nodes = share - q.unsqueeze(1), max(1, nodes)
         value = (weight / nodes * apart.square().sum() - (targets * log_share).sum()) / count
-        slope = (2 * weight / nodes * share * apart).sub_(targets).div_(count)
-        slope -= share * row_sums(slope.view(-1, targets.shape[1])).view(count, -1, 1)
+        slope = apart.mul_(share).mul_(2 * weight / nodes).sub_(targets).div_(count)
+        slope -= share * row_sums(slope.view(-1, classes)).view(-1, count, 1)
         ctx.save_for_backward(slope)
         return value
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (slope,) = ctx.saved_tensors  # type: ignore[attr-defined]
-        return (None, None, None, *(grad * slope))
+        return grad * slope, None, None, None
 
 
-def agreement(
-    scores: Sequence[Tensor], targets: Tensor, weight: float, temperature: float
-) -> Tensor:
-    """mean_s CE(T, p^s) + w L_con of passes with class scores [N, C] each; T [N, C] is what each
+def agreement(scores: Tensor, targets: Tensor, weight: float, temperature: float) -> Tensor:
+    """mean_s CE(T, p^s) + w L_con of passes with class scores [N, S, C]; T [N, C] is what each
     node counts for each class."""
-    return _Agreement.apply(targets, weight, temperature, *scores)
+    return _Agreement.apply(scores, targets, weight, temperature)
 
 
 def class_weights(graph: Graph) -> Tensor:
@@ -142,7 +141,7 @@ def alone(recipe: Recipe) -> Loss:
     targets = Targets(recipe)
 
     def loss(model: Model, graph: Graph, masked: MaskedGraph, epoch: int) -> Tensor:
-        scores = [model.run(graph.x, masked) for _ in range(2)]
+        scores = model.run_several(graph.x, masked, 2)
         weight = recipe.consistency * min(1.0, epoch / recipe.consistency_ramp)
         return agreement(scores, targets.of(graph), weight, recipe.consistency_temperature)
 
