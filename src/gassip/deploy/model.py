@@ -22,7 +22,8 @@ from gassip.graph.columns import Table as Columns
 from gassip.graph.drift import Statistics, drift
 from gassip.graph.parts import row_numbers
 from gassip.graph.preparation import Preparation
-from gassip.graph.tables import as_table, parts_of
+from gassip.graph.table_frames import as_table
+from gassip.graph.tables import parts_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

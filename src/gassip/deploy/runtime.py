@@ -19,27 +19,7 @@ from gassip.deploy.model import Model as Model
 from gassip.deploy.model import softmax as softmax
 from gassip.deploy.numpy_layers import Layer, layers_of
 from gassip.errors import GassipError
-<<<<<<< HEAD
-from gassip.graph.checks import (
-    Array,
-    Table,
-    canonical,
-    checked,
-    clean_edges,
-    dense,
-    normalized,
-    pattern,
-)
-from gassip.graph.columns import Table as Columns
-from gassip.graph.drift import Statistics, drift
-from gassip.graph.parts import row_numbers
-from gassip.graph.preparation import Preparation
-from gassip.graph.structure import made_features
-from gassip.graph.table_frames import as_table
-from gassip.graph.tables import parts_of
-=======
 from gassip.graph.checks import Array, Table, canonical, checked
->>>>>>> large
 from gassip.runs.format import (
     Precision,
     Tensors,
