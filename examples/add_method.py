@@ -2,7 +2,7 @@
 
     y = (X + A_mean X) W + b       one linear layer over a node and the mean of its neighbours
 
-In a fork the class goes into gassip/baselines/, with one line in METHODS (gassip/methods.py):
+In a fork the class goes into gassip/baselines/, with one line in METHODS (gassip/methods/known.py):
 `gassip run`, `tune`, records and tables then know it.
 """
 

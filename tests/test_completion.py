@@ -10,7 +10,7 @@ import pytest
 from gassip import cli
 from gassip.commands.completion import SHELLS, script
 from gassip.deploy.formats import FORMATS
-from gassip.graph.datasets import DATASETS
+from gassip.graph.known_datasets import DATASETS
 from gassip.methods import METHODS
 from gassip.settings import PRESETS
 from gassip.settings.settings import FIELDS

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, GraphConv, JumpingKnowledge
 
-from gassip.baselines import sane
+from gassip.baselines import sane, sane_space
 from gassip.baselines._shared import extra_ops
 from gassip.baselines._shared.attention import VECTORS, attention_logits
 from gassip.baselines._shared.controller import Controller, Draw, Reinforce
@@ -41,7 +41,8 @@ from gassip.baselines.graphnas import (
     Graphnas,
 )
 from gassip.baselines.random_search import RandomSearch
-from gassip.baselines.sane import Choices, Merge, Sane, SaneNet, highest, node_op
+from gassip.baselines.sane import Sane
+from gassip.baselines.sane_space import Choices, Merge, SaneNet, highest, node_op
 from gassip.best.pipeline import search
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
@@ -288,7 +289,7 @@ def propagators() -> list[tuple[str, Callable[[], nn.Module], int]]:
     rows: list[tuple[str, Callable[[], nn.Module], int]] = []
     for name in EXTRA:
         rows.append((name, lambda n=name: make_op(n, 6, 8, 2), 6))  # type: ignore[misc]
-    for name in sane.NODES:
+    for name in sane_space.NODES:
         rows.append((f"sane {name}", lambda n=name: node_op(n, 6, 2), 6))  # type: ignore[misc]
     for attention in ATTENTIONS:
         for aggregator in AGGREGATORS:
@@ -678,7 +679,7 @@ def test_lstm_aggregator_equals_jumping_knowledge() -> None:
 
 def test_geniepath_equals_an_lstm_that_starts_empty(graph: Graph) -> None:
     with seeded(0, graph.device):
-        op = sane.GeniePath(6, 4)
+        op = sane_space.GeniePath(6, 4)
     lstm = nn.LSTM(4, 4, bias=False)
     enter, new, leave = op.gates.weight.data.chunk(3)
     lstm.weight_ih_l0.data = torch.cat(
@@ -704,7 +705,7 @@ def test_highest_takes_one_of_each_and_never_skips_everything() -> None:
 def test_a_decided_supernet_is_the_single_net(graph: Graph) -> None:
     """Scores of ±50 leave one candidate at each place; its weights in a net of its own give the
     same scores."""
-    choices = Choices((sane.NODES,) * 2, (sane.SKIPS,) * 2, sane.MERGES)
+    choices = Choices((sane_space.NODES,) * 2, (sane_space.SKIPS,) * 2, sane_space.MERGES)
     with seeded(0, graph.device):
         whole = SaneNet(graph, choices, 8, 2, 0.0)
     picks = [(4, 6), (0, 1), (1,)]

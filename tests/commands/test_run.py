@@ -15,7 +15,7 @@ import gassip
 from gassip.bench import tuned
 from gassip.bench.records import Book
 from gassip.cli import main
-from gassip.commands.run import deal
+from gassip.commands.run_processes import deal
 from gassip.errors import GassipError
 from gassip.methods import METHODS, entry
 from gassip.runs.write import open_run

@@ -24,8 +24,9 @@ from torch_geometric.io import read_npz
 from gassip.errors import GassipError
 from gassip.graph import datasets as data
 from gassip.graph.csr import Csr
-from gassip.graph.datasets import DATASETS, available, load, read, read_inputs
+from gassip.graph.datasets import available, load, read, read_inputs
 from gassip.graph.graph import Graph
+from gassip.graph.known_datasets import DATASETS
 from tests.graph.test_files import (
     CSR,
     EDGES,

@@ -62,7 +62,7 @@ def actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def dataset_names() -> tuple[str, ...]:
-    from gassip.graph.datasets import DATASETS
+    from gassip.graph.known_datasets import DATASETS
 
     return tuple(DATASETS)
 

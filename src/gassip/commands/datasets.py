@@ -15,7 +15,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip.graph.datasets import DATASETS
+    from gassip.graph.known_datasets import DATASETS
 
     known = [described(name) for name in DATASETS]
     if args.json:
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
 
 def described(name: str) -> dict[str, Any]:
     """One line of the list."""
-    from gassip.graph.datasets import DATASETS
+    from gassip.graph.known_datasets import DATASETS
 
     dataset = DATASETS[name]
     return {
@@ -49,7 +49,8 @@ def described(name: str) -> dict[str, Any]:
 
 
 def whereabouts(name: str) -> str:
-    from gassip.graph.datasets import DATASETS, available
+    from gassip.graph.datasets import available
+    from gassip.graph.known_datasets import DATASETS
 
     if available(name):
         return "here"

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gassip import __version__
-from gassip.commands.common import command, print_summary
+from gassip.commands.common import command
+from gassip.commands.summary import print_summary
 
 NEEDED = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn", "safetensors", "filelock")
 EXTRAS = {

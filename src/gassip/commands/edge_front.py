@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import number, progress
+from gassip.commands.summary import number, progress
 
 if TYPE_CHECKING:
     from torch import Tensor

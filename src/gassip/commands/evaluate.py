@@ -5,17 +5,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import (
-    command,
-    filled,
-    machine_flags,
-    number,
-    print_table,
-    progress,
-    set_threads,
-    training_graph,
-    whole,
-)
+from gassip.commands.common import command, filled, machine_flags, set_threads, whole
+from gassip.commands.graphs import training_graph
+from gassip.commands.summary import number, print_table, progress
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph

@@ -17,21 +17,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gassip.commands.common import (
-    SPLIT,
-    Parser,
-    command,
-    filled,
-    graph_flags,
-    graph_name,
-    load_graph,
-    machine_flags,
-    number,
-    progress,
-    say_which_graph,
-    set_threads,
-    whole,
-)
+from gassip.commands.common import Parser, command, filled, machine_flags, set_threads, whole
 from gassip.commands.edge_front import edge_front, edges_svg, show_edges
 from gassip.commands.flags import (
     Screen,
@@ -41,6 +27,8 @@ from gassip.commands.flags import (
     setting_flags,
     show_help,
 )
+from gassip.commands.graphs import SPLIT, graph_flags, graph_name, load_graph, say_which_graph
+from gassip.commands.summary import number, progress
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:

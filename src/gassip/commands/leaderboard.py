@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import command, number, print_table
+from gassip.commands.common import command
+from gassip.commands.summary import number, print_table
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:

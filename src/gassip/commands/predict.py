@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import as_weighted, command, filled, training_graph, warn
+from gassip.commands.common import command, filled, warn
+from gassip.commands.graphs import as_weighted, training_graph
 from gassip.deploy.prediction import (
     answer_requests,
     check_flags,

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gassip.commands.common import command, filled, machine_flags, set_threads, training_graph
+from gassip.commands.common import command, filled, machine_flags, set_threads
+from gassip.commands.graphs import training_graph
 from gassip.commands.search import next_steps, summary
 from gassip.errors import GassipError
 

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 def stored_edges(folder: str) -> "tuple[np.ndarray | None, str]":
     """The edges of the run's graph, if it can be loaded as it was; else why not."""
-    from gassip.commands.common import load_source
+    from gassip.commands.graphs import load_source
     from gassip.runs.format import read_meta
 
     source = read_meta(Path(folder))["source"]

@@ -11,24 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.budget.budget import HELP, Budget
 from gassip.commands.common import (
-    SPLIT,
     THREADS,
     Parser,
     command,
     fail,
     filled,
-    graph_flags,
-    graph_name,
     jobs_flag,
     jobs_of,
-    load_graph,
     machine_flags,
-    print_summary,
-    say_which_graph,
-    score_rows,
-    seconds_row,
     set_threads,
-    share,
     warn,
     whole,
 )
@@ -42,9 +33,11 @@ from gassip.commands.flags import (
     setting_flags,
     show_help,
 )
+from gassip.commands.graphs import SPLIT, graph_flags, graph_name, load_graph, say_which_graph
 from gassip.commands.measured import measure, of_reference, useless
 from gassip.commands.measured import rows as measured_rows
 from gassip.commands.search_rows import large_flags, on_rows, search_on_rows
+from gassip.commands.summary import print_summary, score_rows, seconds_row, share
 from gassip.errors import GassipError
 from gassip.train.deadline import seconds_of
 from gassip.train.loggers import FOLDER, LOGGERS, check_installed

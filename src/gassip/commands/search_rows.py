@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gassip.budget.budget import Budget, read_amount
-from gassip.commands.common import Parser, graph_name, jobs_of, load_graph
+from gassip.commands.common import Parser, jobs_of
 from gassip.commands.display import watching
 from gassip.commands.flags import Screen
+from gassip.commands.graphs import graph_name, load_graph
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:

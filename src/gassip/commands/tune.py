@@ -6,8 +6,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gassip.commands.common import command, filled, machine_flags, print_table, progress, whole
-from gassip.commands.run import pin_threads, plan, what_flags
+from gassip.commands.common import command, filled, machine_flags, whole
+from gassip.commands.run_plan import pin_threads, plan, what_flags
+from gassip.commands.summary import print_table, progress
 from gassip.errors import GassipError
 
 

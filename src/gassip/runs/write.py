@@ -1,76 +1,7 @@
-"""A run's folder: what a search found and a net trained, as JSON, safetensors, CSV and SVG. Nothing
-in it is a pickle.
+"""Write a run's folder (gassip.runs says what is in it): all of it, or nothing."""
 
-    meta.json           what was done and how well it went, below
-    model.safetensors   the state of `Net`; where weights of layer l are removed, layers.<l>.weight
-                        [kept] holds the others, row by row, layers.<l>.weight.bits which they are,
-                        one bit each, and layers.<l>.weight.shape their matrix; `feature_index`
-                        names the columns of x that the net reads (absent: all)
-    graph.safetensors   edge_index [2, kept], edge_weight [kept] where edges weigh other than 1;
-                        edge_keep [E] and edge_mask [E] over the edges of the input graph;
-                        train_mask, val_mask, test_mask [N]
-    found.safetensors   what a retraining starts from: weight_keep.<l>, first.<name>, last.<name>,
-                        feature_index unless all features are read, teacher [N, C] if there is one
-    inputs.safetensors  what the net reads of the graph, for gassip.runtime: x [N, d], or x_data,
-                        x_indices, x_indptr where it is sparse; y [N]; ids, a JSON list as bytes,
-                        where nodes have names. Counted in no size
-    statistics.safetensors  low, high and mean [D] of the features, by which drift is told
-                        (gassip.graph.drift)
-    preparation.json    how named columns become x, if the graph came from tables: plain numbers
-                        (gassip.graph.preparation)
-    decisions.json      what the search decided: a list of stage, taken, tried, statistic, threshold
-    leaderboard.json    every net that was trained, best on validation first
-                        (gassip.train.leaderboard)
-    history.csv         one row per epoch, `phase` search or retrain; an empty cell was not measured
-    history.svg         the same as a drawing
-
-meta.json, schema 2 (strict JSON; null where a number is not defined):
-
-    schema            2
-    dataset           the graph's name
-    source            kind (dataset | file | memory), name or path, seed, undirected, normalize;
-                      structure (what x was made of, if no features were given);
-                      weighted (where edges have weights: whether these are used);
-                      fingerprint of the graph (Graph.fingerprint) and inputs_fingerprint (the same
-                      without labels and splits)
-    nodes, features   sizes of the input graph
-    class_names       list, in the order of the net's outputs
-    preset            name, or null
-    seed, metric      of search and retraining; what validation judged by
-    settings          the inputs of the search, by flat name (gassip.settings)
-    recipe            how the net was trained (gassip.settings.training.Recipe)
-    symmetrised       whether every edge is read both ways
-    soft_edges        whether kept edges weigh M_G besides what was given
-    architecture      list of operation names, one per layer
-    net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what
-                      rebuilds `Net`; and label_weight of the label-propagation logits (0: none)
-    found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
-    weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was
-        retrained
-    size              what is physically there: params stored, bytes of model.safetensors, edges,
-                      macs (gassip.nn.size)
-    accuracy          {train, val, test}; a split without nodes is null
-    scores            {metric: {split: value}}, all that are defined
-    budget            the bounds that were given, {max_params: "25%", ...}; empty without any
-    constant          validation score of the largest class named for every node; null: undefined
-    inductive         score, seen, nodes, seconds (gassip.train.inductive); null or absent: not
-                      measured
-    latency_ms        of one inference, if a budget bounds it
-    seconds           {search, retrain}
-    best_epoch        of retraining, from 1
-    versions          gassip, torch, torch_geometric, numpy, python
-    threads, device   what it ran on
-    notes             what was cleaned or drawn on the way in
-    files             {name: sha256} of the others
-    inputs_bytes      of inputs.safetensors
-    sha256            of this object without this key, as compact JSON with sorted keys
-"""
-
-import hashlib
 import json
-import os
 import platform
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib import metadata
@@ -83,19 +14,22 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from gassip import __version__
-from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.drift import Statistics
 from gassip.graph.graph import SPLITS, Graph
 from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.size import packed, size_of
-from gassip.runs.format import PREPARATION, STATISTICS, digest, real, recover, write_tensors
+from gassip.runs.checked_meta import SCHEMA
+from gassip.runs.checked_meta import Meta as Meta
+from gassip.runs.folder import check_target as check_target
+from gassip.runs.folder import sealed as sealed
+from gassip.runs.folder import to_json as to_json
+from gassip.runs.folder import write_folder as write_folder
+from gassip.runs.format import PREPARATION, STATISTICS, write_tensors
 from gassip.runs.format import replace_file as replace_file
 from gassip.runs.history import History, history_csv
 from gassip.runs.history import history_svg as history_svg
 from gassip.runs.read import FILES as FILES
-from gassip.runs.read import SCHEMA
-from gassip.runs.read import Meta as Meta
 from gassip.runs.read import Run as Run
 from gassip.runs.read import open_run as open_run
 from gassip.train.leaderboard import FILE as LEADERBOARD
@@ -121,13 +55,11 @@ def save(
     """Write a run's folder, all of it or nothing, and return its meta.json."""
     folder = Path(folder)
     check_target(folder, overwrite)
-    if graph.edge_weight is not None:
-        source = {**(source or {}), "weighted": plan.weighted}
-        graph = graph if plan.weighted else unweighted(graph)
-    if graph.structure is not None:
-        source = {**(source or {}), "structure": graph.structure}
+    source = _said_of(graph, plan, source)
+    if graph.edge_weight is not None and not plan.weighted:
+        graph = unweighted(graph)
     if plan.symmetrised:  # a reader of the folder starts from the graph so made
-        graph, source = plan.on(graph, all_edges=True), {**(source or {}), "undirected": True}
+        graph = plan.on(graph, all_edges=True)
     history = [{"phase": "search", **row} for row in plan.history]
     history += [{"phase": "retrain", **row} for row in retrain_history]
     board = final(plan.leaderboard, retrained(solution, metric))
@@ -139,21 +71,13 @@ def save(
         STATISTICS: write_tensors(_statistics(graph).to_tensors()),
         "decisions.json": to_json([decision_row(made) for made in plan.decisions]).encode(),
         LEADERBOARD: to_json(to_rows(board)).encode(),
-        "history.csv": history_csv(history).encode(),
-        "history.svg": history_svg(
-            history, _about(graph, solution, metric, preset, seed), solution.best_epoch
-        ),
-    }
+    } | _drawn(history, _about(graph, solution, metric, preset, seed), solution)
     if graph.preparation is not None:
         contents[PREPARATION] = graph.preparation.to_json().encode()
     meta = _meta(graph, plan, solution) | {"seed": seed, "metric": metric, "preset": preset}
     meta |= {**(measured or {}), "budget": dict(budget or {})}
     meta["inputs_bytes"] = len(contents["inputs.safetensors"])
-    meta["source"] = {"kind": "memory"} | dict(source or {})
-    meta["source"] |= {
-        "fingerprint": graph.fingerprint,
-        "inputs_fingerprint": inputs_fingerprint(graph),
-    }
+    meta["source"] = _source(source, graph)
     return sealed(folder, meta, contents)
 
 
@@ -184,40 +108,65 @@ def save_method(
         graph, source = graph.both_ways, {**(source or {}), "undirected": True}
     rows = [{"phase": "retrain", **row} for row in history]
     masks = {f"{split}_mask": graph.mask(split) for split in SPLITS}
-    weight = (
-        {} if solution.graph.edge_weight is None else {"edge_weight": solution.graph.edge_weight}
-    )
+    weight = solution.graph.edge_weight
+    edges = {"edge_index": solution.graph.edge_index}
+    edges |= {} if weight is None else {"edge_weight": weight}
     contents = {
         "model.safetensors": packed(solution.model),
-        "graph.safetensors": _pack({"edge_index": solution.graph.edge_index} | weight | masks),
-        "history.csv": history_csv(rows).encode(),
-        "history.svg": history_svg(
-            rows, _about(graph, solution, metric, method, seed), solution.best_epoch
-        ),
-    }
-    net = plain(solution.model.architecture) if isinstance(solution.model, Net) else None
-    size = (
-        asdict(size_of(solution.model, solution.graph)) if isinstance(solution.model, Net) else None
-    )
-    meta = _counts(graph, solution) | {
+        "graph.safetensors": _pack(edges | masks),
+    } | _drawn(rows, _about(graph, solution, metric, method, seed), solution)
+    meta = _counts(graph, solution) | _shape(solution)
+    meta |= {
         "method": method,
         "settings": dict(settings),
-        "architecture": None if net is None else net.pop("ops"),
-        "net": net,
         "found": None,
-        "size": size,
         "seconds": dict(seconds),
         "seed": seed,
         "metric": metric,
         "preset": None,
         "inputs_bytes": None,
     }
-    meta["source"] = {"kind": "memory"} | dict(source or {})
-    meta["source"] |= {
+    meta["source"] = _source(source, graph)
+    return sealed(folder, meta, contents)
+
+
+def _said_of(graph: Graph, plan: Plan, source: Mapping[str, object] | None) -> dict[str, object]:
+    """Where the graph came from, and how the plan reads it."""
+    said = dict(source or {})
+    if graph.edge_weight is not None:
+        said["weighted"] = plan.weighted
+    if graph.structure is not None:
+        said["structure"] = graph.structure
+    if plan.symmetrised:
+        said["undirected"] = True
+    return said
+
+
+def _source(said: Mapping[str, object] | None, graph: Graph) -> Meta:
+    """`source` of meta.json."""
+    return {
+        "kind": "memory",
+        **(said or {}),
         "fingerprint": graph.fingerprint,
         "inputs_fingerprint": inputs_fingerprint(graph),
     }
-    return sealed(folder, meta, contents)
+
+
+def _drawn(rows: History, title: str, solution: Solution) -> dict[str, bytes]:
+    """The history as a table and as a drawing."""
+    return {
+        "history.csv": history_csv(rows).encode(),
+        "history.svg": history_svg(rows, title, solution.best_epoch),
+    }
+
+
+def _shape(solution: Solution) -> Meta:
+    """Architecture and size, if the model is a `Net`."""
+    if not isinstance(solution.model, Net):
+        return {"architecture": None, "net": None, "size": None}
+    net = plain(solution.model.architecture)
+    size = asdict(size_of(solution.model, solution.graph))
+    return {"architecture": net.pop("ops"), "net": net, "size": size}
 
 
 def _about(graph: Graph, solution: Solution, metric: str, how: str | None, seed: int) -> str:
@@ -226,60 +175,6 @@ def _about(graph: Graph, solution: Solution, metric: str, how: str | None, seed:
     split = "test" if "test" in scores else "val"
     final = f"{split} {metric} {100 * scores[split]:.2f} %" if split in scores else ""
     return " · ".join(part for part in (graph.name, how or "", f"seed {seed}", final) if part)
-
-
-def sealed(folder: Path, meta: Meta, contents: dict[str, bytes]) -> Meta:
-    """Write the folder with the checksums of its files in meta.json."""
-    meta["files"] = {
-        name: hashlib.sha256(content).hexdigest() for name, content in contents.items()
-    }
-    meta["sha256"] = digest(meta)
-    contents["meta.json"] = to_json(meta).encode()
-    try:
-        write_folder(folder.resolve(), contents)
-    except OSError as error:
-        raise GassipError(
-            f"cannot write {folder}: {error.strerror or error}; nothing was kept of it"
-        ) from error
-    return meta
-
-
-def check_target(folder: Path, overwrite: bool) -> None:
-    """Refuse a folder that exists, unless it is a run that may be replaced."""
-    real(folder)
-    recover(folder)
-    if not os.path.lexists(folder):
-        return
-    if not overwrite:
-        raise GassipError(f"{folder} exists; choose another --out, or --overwrite to replace it")
-    if not all((folder / name).is_file() for name in ("meta.json", "model.safetensors")):
-        raise GassipError(
-            f"{folder} is not the folder of a run, so it is not overwritten; choose another --out"
-        )
-
-
-def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Into a folder beside it, renamed at the end; an old run goes only when the new one is
-    whole."""
-    beside, old = folder.with_name(f".{folder.name}.new"), folder.with_name(f".{folder.name}.old")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        shutil.rmtree(beside, ignore_errors=True)  # of a process that was killed while it wrote
-        beside.mkdir()
-        for name, content in contents.items():
-            replace_file(beside / name, content)
-        if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            folder.rename(old)
-        try:
-            beside.rename(folder)
-        except OSError:
-            if old.exists():
-                old.rename(folder)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def retrained(solution: Solution, metric: str) -> Standing:
@@ -305,10 +200,6 @@ def decision_row(made: Decision) -> Meta:
         for row in made.tried
     ]
     return asdict(made) | {"tried": rows}
-
-
-def to_json(value: object) -> str:
-    return json.dumps(value, indent=1, allow_nan=False) + "\n"
 
 
 def inputs_fingerprint(graph: Graph) -> str:

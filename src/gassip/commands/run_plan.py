@@ -1,0 +1,120 @@
+"""What `gassip run` and `gassip tune` share: flags of method and graph, and the runs asked for."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gassip.commands.common import METRICS, Parser, set_threads, whole
+from gassip.commands.graphs import EMBEDDED, say_which_graph, source_flags
+from gassip.errors import GassipError
+
+if TYPE_CHECKING:
+    from gassip.bench.records import Run
+    from gassip.graph.graph import Graph
+
+
+DIRECTIONS = ("auto", "given", "both")
+
+
+def what_flags(parser: Parser) -> None:
+    """The method, the graph, and what validation judges by."""
+    parser.add_argument("method", metavar="METHOD", help="one of `gassip methods`")
+    source_flags(parser)
+    parser.add_argument(
+        "--split-seed",
+        type=whole(0),
+        default=0,
+        metavar="N",
+        help="of the split where one is drawn",
+    )
+    parser.add_argument(
+        "--direction",
+        choices=DIRECTIONS,
+        help="of edges: given, both, auto: by validation, as a search does (default: auto for "
+        "--data, given for --dataset)",
+    )
+    parser.add_argument(
+        "--metric", choices=METRICS, default="accuracy", help="what validation judges by"
+    )
+
+
+def pin_threads(args: argparse.Namespace) -> None:
+    """--threads; the processes of --jobs have one each."""
+    set_threads(args.threads)
+
+
+def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
+    """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
+    from gassip.bench import tuned
+    from gassip.bench.execute import graph_of
+    from gassip.methods import Searcher, changed, entry, parsed, plain_settings
+    from gassip.runs.write import inputs_fingerprint
+
+    named, first = entry(args.method), bare(args)
+    first, graph = directed(first, graph_of(first, args.data), args)
+    method = named.make(graph)
+    inputs = inputs_fingerprint(graph) if args.data else None
+    chosen = {} if args.untuned else tuned.chosen_for(first.dataset, args.method, inputs)
+    method = changed(method, chosen)
+    method = changed(method, parsed(method, _given(args.set)))
+    first = replace(
+        first, settings=plain_settings(method), fingerprint=graph.fingerprint if args.data else None
+    )
+    searches: list[int | None] = [None]
+    if isinstance(method, Searcher):
+        searches = [args.seed + s for s in range(args.searches)]
+    elif args.searches > 1:
+        raise GassipError(f"{args.method} has no search apart from its training; use --seeds alone")
+    trainings = [args.seed + r for r in range(args.seeds)]
+    runs = [replace(first, search_seed=s, retrain_seed=r) for s in searches for r in trainings]
+    say_which_graph(args)
+    return runs, graph, bool(chosen) and not args.set
+
+
+def bare(args: argparse.Namespace) -> "Run":
+    """The run without its settings and seeds."""
+    from gassip.bench.records import Run
+
+    drawn = bool(args.noise) or (args.attack or "").startswith("prbcd")
+    return Run(
+        method=args.method,
+        settings={},
+        dataset=Path(args.data).resolve().stem if args.data else args.dataset or EMBEDDED,
+        split_seed=args.split_seed,
+        undirected=args.undirected,
+        normalize=args.normalize,
+        noise=args.noise,
+        noise_seed=args.noise_seed if drawn else 0,
+        attack=args.attack,
+        metric=args.metric,
+    )
+
+
+def directed(run: "Run", graph: "Graph", args: argparse.Namespace) -> "tuple[Run, Graph]":
+    """The run with its edges read as a search would read them: both ways if that raises the
+    validation log-likelihood."""
+    from gassip.bench.execute import graph_of
+    from gassip.best.direction import choose_direction
+
+    direction = args.direction or ("auto" if args.data else "given")
+    both = not run.undirected and choose_direction(graph, direction, run.metric).value
+    if not both:
+        return run, graph
+    if direction == "auto" and not args.quiet:
+        what = "edges are read both ways, which validation prefers"
+        print(f"gassip: {what} (--direction given leaves them)", file=sys.stderr)
+    run = replace(run, undirected=True)
+    return run, graph_of(run, args.data)
+
+
+def _given(words: Sequence[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    for name, sign, _ in pairs:
+        if not name or not sign:
+            raise GassipError(
+                f"--set {name!r} is not of the form NAME=VALUE, such as --set hidden=64"
+            )
+    return {name.replace("-", "_"): text for name, _, text in pairs}
