@@ -23,7 +23,7 @@ lint: $(INSTALLED_TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-bench: $(INSTALLED)
+bench: $(INSTALLED_TEST)
 	$(BIN)/python -m benchmarks
 
 # torch comes first and exactly: a range, or another package asking for it, can resolve to a build of several gigabytes.

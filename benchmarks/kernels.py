@@ -7,62 +7,58 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GraphConv
 
-from benchmarks.timing import alternate, report
+from benchmarks.timing import Bar, alternate, at_least, here
 from gassip.graph.csr import Csr
 from gassip.graph.datasets import load
+from gassip.graph.graph import Graph
 from gassip.nn.kernels import multiply
+from gassip.threads import set_threads
 
 WIDTH = 64
+DENSE = ("cora", "citeseer")  # dense X of Physics is 1.2 GB
+
+
+def main() -> list[Bar]:
+    set_threads(1)
+    bars = []
+    for name in here(("cora", "citeseer", "physics")):
+        graph = load(name)
+        ratio = scatter_ratio(graph, repeats=9 if name == "physics" else 41)
+        bars.append(at_least(f"{name}: scatter / CSR, A·H both gradients", ratio, 2.0))
+        if name in DENSE:
+            bars.append(at_least(f"{name}: dense / CSR, X·W", dense_ratio(graph), 8.0))
+    return bars
 
 
 def backward(run: Callable[[], Tensor]) -> Callable[[], object]:
     return lambda: run().sum().backward()
 
 
-def main() -> bool:
-    torch.set_num_threads(1)
-    met = []
-    for name in ("cora", "citeseer", "physics"):
-        graph = load(name)
-        weight = torch.rand(graph.num_edges, requires_grad=True)
-        h = torch.randn(graph.num_nodes, WIDTH, requires_grad=True)
-        scatter = GraphConv(WIDTH, WIDTH)
-        spans = alternate(
-            {
-                "ours": backward(lambda: multiply(graph.adjacency, h, weight)),  # noqa: B023
-                "pyg": backward(
-                    lambda index=graph.edge_index, h=h, weight=weight, scatter=scatter: (
-                        scatter.propagate(index, x=(h, h), edge_weight=weight, size=None)
-                    )
-                ),
-            },
-            repeats=9 if name == "physics" else 41,
-        )
-        ratio = spans["pyg"] / spans["ours"]
-        met.append(
-            report(f"{name}: scatter / CSR, A·H both gradients", ratio, 2.0, higher_is_better=True)
-        )
-        if name != "physics":  # dense X of Physics is 1.2 GB
-            assert isinstance(graph.x, Csr)
-            dense = torch.from_numpy(graph.x.to_scipy().toarray())
-            w = torch.randn(graph.num_features, WIDTH, requires_grad=True)
-            spans = alternate(
-                {
-                    "ours": backward(lambda: multiply(graph.x, w)),  # noqa: B023
-                    "dense": backward(lambda: dense @ w),  # noqa: B023
-                },  # type: ignore[arg-type]
-                repeats=21,
-            )
-            met.append(
-                report(
-                    f"{name}: dense / CSR, X·W",
-                    spans["dense"] / spans["ours"],
-                    8.0,
-                    higher_is_better=True,
-                )
-            )
-    return all(met)
+def scatter_ratio(graph: Graph, repeats: int) -> float:
+    """Seconds of PyG's propagation / ours, forward and backward."""
+    weight = torch.rand(graph.num_edges, requires_grad=True)
+    h = torch.randn(graph.num_nodes, WIDTH, requires_grad=True)
+    index, layer = graph.edge_index, GraphConv(WIDTH, WIDTH)
+
+    def scatter() -> Tensor:
+        found: Tensor = layer.propagate(index, x=(h, h), edge_weight=weight, size=None)
+        return found
+
+    ours = backward(lambda: multiply(graph.adjacency, h, weight))
+    spans = alternate({"ours": ours, "pyg": backward(scatter)}, repeats=repeats)
+    return spans["pyg"] / spans["ours"]
+
+
+def dense_ratio(graph: Graph) -> float:
+    """Seconds of the dense product / ours, forward and backward."""
+    x = graph.x
+    assert isinstance(x, Csr)
+    dense = torch.from_numpy(x.to_scipy().toarray())
+    w = torch.randn(graph.num_features, WIDTH, requires_grad=True)
+    sides = {"ours": backward(lambda: multiply(x, w)), "dense": backward(lambda: dense @ w)}
+    spans = alternate(sides, repeats=21)
+    return spans["dense"] / spans["ours"]
 
 
 if __name__ == "__main__":
-    raise SystemExit(0 if main() else 1)
+    main()

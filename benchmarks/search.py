@@ -3,16 +3,15 @@ our own DARTS."""
 
 from collections.abc import Callable
 
-import torch
-
 from benchmarks.pyg_supernet import PygSearch
-from benchmarks.timing import alternate, report
+from benchmarks.timing import Bar, alternate, at_least, at_most, here
 from gassip.graph.datasets import load
 from gassip.graph.graph import Graph
 from gassip.paper.loop import epoch
 from gassip.paper.state import State
 from gassip.settings import preset
 from gassip.settings.search import Search
+from gassip.threads import set_threads
 
 BARS = {"cora": 8.0, "citeseer": 12.0}
 
@@ -23,30 +22,22 @@ def ours(graph: Graph, settings: Search) -> Callable[[], object]:
     return lambda: epoch(state, "accuracy")
 
 
-def main() -> bool:
-    torch.set_num_threads(1)
-    met = []
-    for name, bar in BARS.items():
+def main() -> list[Bar]:
+    set_threads(1)
+    bars = []
+    for name in here(BARS):
         graph = load(name)
         settings = preset("literal", graph).search
         darts = preset("literal", graph, {"prune": False, "sparsify": False}).search
         pyg = PygSearch(graph, settings)
         sides = {"ours": ours(graph, settings), "pyg": pyg.epoch, "darts": ours(graph, darts)}
         spans = alternate(sides, repeats=21)
-        detail = ", ".join(f"{side} {1e3 * span:.1f} ms" for side, span in spans.items())
+        detail = "; " + ", ".join(f"{side} {1e3 * span:.1f} ms" for side, span in spans.items())
         speed, cost = spans["pyg"] / spans["ours"], spans["ours"] / spans["darts"]
-        met.append(
-            report(
-                f"{name}: PyG / ours, one epoch",
-                speed,
-                bar,
-                higher_is_better=True,
-                detail=f"; {detail}",
-            )
-        )
-        met.append(report(f"{name}: ours / DARTS, one epoch", cost, 1.8, higher_is_better=False))
-    return all(met)
+        bars.append(at_least(f"{name}: PyG / ours, one epoch", speed, BARS[name], detail))
+        bars.append(at_most(f"{name}: ours / DARTS, one epoch", cost, 1.8))
+    return bars
 
 
 if __name__ == "__main__":
-    raise SystemExit(0 if main() else 1)
+    main()

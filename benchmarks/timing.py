@@ -1,4 +1,4 @@
-"""Medians of alternating runs: what disturbs the machine disturbs both sides.
+"""Medians of alternating runs, and bars: what disturbs the machine disturbs both sides.
 
 With one thread the clock is the process's CPU time, so that other processes do not count; else it
 is the wall's.
@@ -6,9 +6,53 @@ is the wall's.
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import torch
+
+from gassip.graph.datasets import available
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure beside what it should reach."""
+
+    title: str
+    value: float
+    bar: float
+    at_least: bool
+    detail: str = ""
+
+    @property
+    def met(self) -> bool:
+        return self.value >= self.bar if self.at_least else self.value <= self.bar
+
+    def __str__(self) -> str:
+        word, sign = "ok  " if self.met else "MISS", "≥" if self.at_least else "≤"
+        return f"{word}  {self.title}: {self.value:.3g} (bar {sign} {self.bar:g}){self.detail}"
+
+
+def at_least(title: str, value: float, bar: float, detail: str = "") -> Bar:
+    return told(Bar(title, value, bar, True, detail))
+
+
+def at_most(title: str, value: float, bar: float, detail: str = "") -> Bar:
+    return told(Bar(title, value, bar, False, detail))
+
+
+def told(bar: Bar) -> Bar:
+    print(bar, flush=True)
+    return bar
+
+
+def here(names: Iterable[str]) -> list[str]:
+    """The datasets whose files are here; the others are named."""
+    names = list(names)
+    for name in names:
+        if not available(name):
+            print(f"left out: {name} is not under $GASSIP_DATA", flush=True)
+    return [name for name in names if available(name)]
 
 
 def alternate(
@@ -26,18 +70,3 @@ def alternate(
             run()
             spans[name].append(clock() - began)
     return {name: statistics.median(span) for name, span in spans.items()}
-
-
-def report(
-    title: str, ratio: float, bar: float, *, higher_is_better: bool, detail: str = ""
-) -> bool:
-    """Print one line and say whether the bar is met."""
-    met = ratio >= bar if higher_is_better else ratio <= bar
-    sign = "≥" if higher_is_better else "≤"
-    threads = f"{torch.get_num_threads()} thread(s)"
-    print(
-        f"{'ok  ' if met else 'MISS'}  {title}: {ratio:.2f} (bar {sign} {bar:g}), "
-        f"{threads}{detail}",
-        flush=True,
-    )
-    return met
