@@ -103,8 +103,27 @@ def open_run(folder: str | Path) -> Run:
         ) from error
 
 
+def open_net(folder: str | Path) -> Net:
+    """The net alone, also of a search on rows, whose graph is in its own folder."""
+    folder = Path(folder)
+    if "rows" not in read_meta(folder):
+        return open_run(folder).model
+    try:
+        meta = _read_meta(folder)
+        return _net(folder / "model.safetensors", meta, _tensors(folder, "model.safetensors", meta))
+    except BORDER as error:
+        if isinstance(error, GassipError):
+            raise
+        raise GassipError(f"{folder}: the run does not fit itself ({str(error)[:80]})") from error
+
+
 def _opened(folder: Path) -> Run:
     meta = _read_meta(folder)
+    if "rows" in meta:
+        raise GassipError(
+            f"{folder} holds a search on rows, whose graph is in its own folder; the commands of "
+            f"gassip and gassip.deploy.row_runs read it, this does not"
+        )
     for name in FILES:
         read_file(folder, name, meta)
     model = _tensors(folder, "model.safetensors", meta)
@@ -189,11 +208,6 @@ def _read_meta(folder: Path) -> Meta:
     if isinstance(method := meta.get("method"), str):
         raise GassipError(
             f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`"
-        )
-    if "rows" in meta:
-        raise GassipError(
-            f"{folder} holds a search on rows, whose graph is in its own folder; `gassip predict`, "
-            f"`report` and gassip.deploy.row_runs read it, this does not"
         )
     _check_kinds(path, meta, _KINDS)
     if meta["schema"] != 1:
