@@ -80,6 +80,19 @@ def test_all_are_trained_for_a_few_epochs_and_the_best_in_full_on_the_same_label
     assert found.folds == first.folds and found.best_recipe[1].epochs == 3
 
 
+def test_a_short_training_by_the_recipe_that_won_goes_on() -> None:
+    own, recipe = trials_on(), Recipe(epochs=5, consistency=1.0, schedule="cosine")
+    first = train_candidates(own, own.graph, SHAPES, "strong", recipe, 2)
+    found = train_best(own, own.graph, first, 1, "strong", recipe)
+    best = first.trials.index(first.ranked[0])
+    begun, ended = first.trials[best], found.trials[best]
+    assert ended.recipe == recipe and ended.best_epoch <= 3
+    for name, value in begun.net.named_parameters():
+        assert torch.equal(ended.first[name], value)
+    again = train_best(own, own.graph, first, 2, "strong", replace(recipe, epochs=2))
+    assert [trial.net for trial in again.trials] == [trial.net for trial in first.trials]
+
+
 def test_what_was_trained_before_is_not_trained_again() -> None:
     own = trials_on()
     request = Request(architecture=SHAPES[0], recipe=Recipe(epochs=1), graph=own.graph)

@@ -25,6 +25,7 @@ def room_of() -> Classroom:
         graph=graph,
         teacher=teacher,
         recipe=Recipe(distillation=1.0),
+        trial_epochs=1,
         heads=1,
         known=Known(graph, probs, torch.ones(graph.num_edges), 0),
         features=torch.arange(3),
@@ -76,8 +77,16 @@ def test_the_best_plain_net_is_trained_in_full_on_labels_alone() -> None:
     room = room_of()
     recipe = Recipe(epochs=2, consistency=1.0, dropout=0.8, batch_norm=True)
     candidates = Candidates([replace(right(18), recipe=recipe)], [], ["strong"], 3)
-    (found,) = plain_nets(room, candidates, ("GCNConv+GCNConv", "Linear+APPNP10"), 1)
+    plain = ("GCNConv+GCNConv", "Linear+APPNP10")
+    (found,) = plain_nets(room, right(0), candidates, plain, 1)
     assert [own.name for own in room.trials.board] == ["plain trial 0", "plain trial 1", "plain 0"]
     assert found.architecture.hidden == (64,) and not found.architecture.batch_norm
     assert (found.recipe.consistency, found.recipe.dropout, found.recipe.epochs) == (0.0, 0.5, 3)
-    assert plain_nets(room, candidates, (), 1) == []
+    assert plain_nets(room, right(0), candidates, (), 1) == []
+
+
+def test_plain_nets_behind_the_student_are_not_trained_in_full() -> None:
+    room = room_of()
+    candidates = Candidates([right(18)], [], ["strong"], 3)
+    assert plain_nets(room, right(20), candidates, ("GCNConv+GCNConv",), 1) == []
+    assert [own.name for own in room.trials.board] == ["plain trial 0"]

@@ -181,6 +181,7 @@ def room_for(graph: Graph, recipe: Recipe) -> Classroom:
         graph=graph,
         teacher=teacher,
         recipe=recipe,
+        trial_epochs=1,
         heads=1,
         known=Known(graph, teacher.probs, torch.ones(graph.num_edges), 0),
         cuts={},

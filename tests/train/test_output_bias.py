@@ -1,10 +1,20 @@
+from dataclasses import replace
+
 import numpy as np
 import torch
+from torch import Tensor
 
+from gassip.best.incumbent import plan_of
+from gassip.best.trials import Trials
+from gassip.graph.graph import Graph
 from gassip.metrics import macro_f1, score
-from gassip.nn.net import Architecture, net_for
+from gassip.nn.net import Architecture, Net, net_for
+from gassip.settings import Settings
+from gassip.settings.training import Recipe
 from gassip.train.output_bias import best_bias, fit_output_bias, margins, scores, smoothed
-from gassip.train.trainer import predict
+from gassip.train.plan import Plan
+from gassip.train.refit import refit_plan, with_validation_labels
+from gassip.train.trainer import predict, retrain
 from tests.conftest import random_graph
 
 
@@ -47,3 +57,25 @@ def test_the_bias_is_in_the_last_layer_and_reads_validation_nodes_alone() -> Non
     torch.testing.assert_close(after - before, shift.expand_as(after), rtol=1e-4, atol=1e-5)
     values = [score("macro-f1", own[val], graph.y[val]) or 0.0 for own in (before, after)]
     assert values[1] >= values[0]
+
+
+def bias_after(graph: Graph, plan: Plan) -> Tensor:
+    net = retrain(graph, plan, metric="macro-f1").model
+    assert isinstance(net, Net)
+    return net.layers[-1].bias.detach()[0]
+
+
+def test_a_refit_keeps_the_fitted_bias() -> None:
+    graph = random_graph(2, nodes=90, classes=3)
+    recipe = Recipe(epochs=30, dropout=0.2, fit_bias=True)
+    trials = Trials(graph, seed=0, metric="macro-f1", tell=lambda row: None)
+    shape = Architecture(ops=("GCNConv", "GCNConv"), hidden=(6,))
+    found = plan_of(trials.train("", shape, recipe, graph), graph, Settings(), symmetrised=False)
+    plan = refit_plan(found, 2, graph, seed=0, metric="macro-f1")
+    fitted = torch.tensor(plan.recipe.output_bias)
+    assert fitted.shape == (graph.num_classes,) and bool(fitted.any()) and plan.recipe.epochs == 2
+    without = replace(found, recipe=replace(recipe, fit_bias=False))
+    torch.testing.assert_close(bias_after(graph, found) - bias_after(graph, without), fitted)
+    joined = with_validation_labels(graph)
+    plain = replace(plan, recipe=replace(plan.recipe, output_bias=()))
+    torch.testing.assert_close(bias_after(joined, plan) - bias_after(joined, plain), fitted)

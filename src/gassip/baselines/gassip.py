@@ -45,3 +45,11 @@ class GassipMethod(Searched):
             on_epoch=run.on_event,
             checkpoint=kept,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GassipBest(GassipMethod):
+    """The same on the settings of `best`, whose stages past the paper have a version of their
+    own."""
+
+    version: ClassVar[int] = 6

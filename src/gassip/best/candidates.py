@@ -113,16 +113,29 @@ def train_candidates(
 def train_best(
     trials: Trials, graph: Graph, candidates: Candidates, count: int, name: str, recipe: Recipe
 ) -> Candidates:
-    """The same, of which the `count` best are trained in full by the recipe of that name."""
-    best = [candidates.trials.index(trial) for trial in candidates.ranked[:count]]
-    requests = [
-        _request(graph, candidates.trials[k].architecture, candidates.folds[k], recipe)
-        for k in sorted(best)
-    ]
+    """The same, of which the `count` best are trained in full by the recipe of that name. A short
+    training by that recipe goes on: the learning rate starts again, and falls again."""
+    best = sorted(candidates.trials.index(trial) for trial in candidates.ranked[:count])
+    wholes = {
+        k: _request(graph, candidates.trials[k].architecture, candidates.folds[k], recipe)
+        for k in best
+    }
+    longer = {k: own for k, own in wholes.items() if own.recipe != candidates.trials[k].recipe}
+    requests = [continued(own, candidates.trials[k]) for k, own in longer.items()]
     trained, names = list(candidates.trials), list(candidates.recipes)
-    for k, trial in zip(sorted(best), trials.train_all("candidate", requests), strict=True):
-        trained[k], names[k] = trial, name
+    done = trials.train_all("candidate", requests)
+    for (k, whole), trial in zip(longer.items(), done, strict=True):
+        trained[k], names[k] = replace(trial, recipe=whole.recipe), name
     return replace(candidates, trials=trained, recipes=names)
+
+
+def continued(whole: Request, short: Trial) -> Request:
+    """The rest of a training, from where a shorter one by the same recipe ended."""
+    rest = whole.recipe.epochs - short.recipe.epochs
+    if rest <= 0 or replace(short.recipe, epochs=whole.recipe.epochs) != whole.recipe:
+        return whole
+    recipe = replace(whole.recipe, epochs=rest, consistency_ramp=1)
+    return replace(whole, recipe=recipe, start=short.net.state_dict())
 
 
 def _request(graph: Graph, architecture: Architecture, fold: Tensor, recipe: Recipe) -> Request:

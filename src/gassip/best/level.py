@@ -9,8 +9,8 @@ They are tried in this order, the light ones first, until one is level with the 
 none is, the one with the highest validation score is taken. GCN, SAGE, MLP and APPNP are among the
 candidates, so that no graph is lost to one of them beyond the noise of validation. Candidates see
 part of the labels, or learn from a consistency loss too: so the four are trained besides on all
-labels and on labels alone, for a short while, and the best of them in full. On large graphs, which
-have labels enough, the candidates suffice.
+labels and on labels alone, for a short while, and the best of them in full unless it is behind the
+student by then. On large graphs, which have labels enough, the candidates suffice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ def keep_level(
     short: int = 1,
 ) -> Decided[Chosen]:
     """The student, or the first net that is level with the best candidate or plain net."""
-    rivals = [*candidates.ranked, *plain_nets(room, candidates, plain, short)]
+    rivals = [*candidates.ranked, *plain_nets(room, chosen.trial, candidates, plain, short)]
     best, taken, name = max(rivals, key=lambda trial: trial.value), chosen, "as it is"
     tried = [_row(name, chosen.trial, chosen.trial)]
     tried.append(_row(f"best candidate, {best.architecture}", best, chosen.trial))
@@ -56,9 +56,11 @@ def keep_level(
 
 
 def plain_nets(
-    room: Classroom, candidates: Candidates, plain: Sequence[str], short: int
+    room: Classroom, student: Trial, candidates: Candidates, plain: Sequence[str], short: int
 ) -> list[Trial]:
-    """The best of plain nets, on all labels and on labels alone; none on a large graph."""
+    """The best of plain nets, on all labels and on labels alone; none on a large graph, nor if it
+    is behind the student after a short training: a longer one will not bring it ahead beyond
+    chance."""
     best = candidates.ranked[0]
     if not plain or room.graph.num_nodes >= LARGE:
         return []
@@ -77,6 +79,8 @@ def plain_nets(
     requests = [Request(architecture=shape, recipe=brief, graph=graph) for shape in shapes]
     tried = room.trials.train_all("plain trial", requests)
     first = max(tried, key=lambda trial: trial.value)
+    if first.value < student.value:
+        return []
     request = Request(architecture=first.architecture, recipe=recipe, graph=graph)
     return room.trials.train_all("plain", [request])
 

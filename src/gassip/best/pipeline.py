@@ -29,6 +29,7 @@ from gassip.best.level import keep_level
 from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
 from gassip.best.pruning import prune_if_behind
 from gassip.best.recipe import (
+    Taken,
     choices_beside,
     choose_beside,
     choose_recipe,
@@ -41,6 +42,7 @@ from gassip.best.student import (
     choose_edges,
     choose_student,
     classroom,
+    in_full,
     student_architectures,
 )
 from gassip.best.trials import Memory, Request, Trial, Trials, beats, validated
@@ -51,7 +53,6 @@ from gassip.paper import loop
 from gassip.paper.induce import best_plan, induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
-from gassip.settings.training import Recipe
 from gassip.train.deadline import Deadline
 from gassip.train.events import Steps
 from gassip.train.leaderboard import Standing, with_taken
@@ -191,11 +192,12 @@ def improve(
     cleaned = log(drop_dissimilar_edges(trials, best.cleaning))
     graph, size = cleaned.graph, best.student.size_share
     architectures = choose_candidates(state, settings, trials.metric)
-    name, recipe = recipe_for(architectures[0], trials, graph, settings, log)
+    first = recipe_for(architectures[0], trials, graph, settings, log)
     candidates = train_candidates(
-        trials, graph, architectures, name, recipe, best.recipe.trial_epochs
+        trials, graph, architectures, first.name, first.recipe, best.recipe.trial_epochs
     )
-    name, recipe = own_recipe(trials, graph, candidates, settings, (name, recipe), log)
+    taken = own_recipe(trials, graph, candidates, settings, first, log)
+    name, recipe = taken.name, taken.recipe
     if best.teaching.teacher_hidden == 0:  # else the best are trained anew, wider
         survivors = max(best.teaching.teachers, best.student.students)
         candidates = train_best(trials, graph, candidates, survivors, name, recipe)
@@ -210,6 +212,7 @@ def improve(
     students = student_architectures(best.student, ranked)
     student = log(choose_student(room, students, size, best.edges))
     student = log(choose_edges(room, student, size, best.edges))
+    student = in_full(room, student, size)
     student = log(prune_if_behind(room, student, students, settings))
     if best.student.level and not best.student.final_ops:
         student = log(
@@ -226,13 +229,18 @@ def improve(
 
 
 def recipe_for(
-    architecture: Architecture, trials: Trials, graph: Graph, settings: Settings, log: Decisions
-) -> tuple[str, Recipe]:
-    """A recipe by its name and with what goes beside it."""
-    taken = log(choose_recipe(trials, graph, architecture, settings))
+    architecture: Architecture,
+    trials: Trials,
+    graph: Graph,
+    settings: Settings,
+    log: Decisions,
+    names: tuple[str, ...] = (),
+) -> Taken:
+    """A recipe, of those named or all, with what goes beside it."""
+    taken = log(choose_recipe(trials, graph, architecture, settings, names))
     if choices_beside(graph, trials.metric, settings):
         taken = log(choose_beside(trials, graph, architecture, taken, settings))
-    return taken.name, taken.recipe
+    return taken
 
 
 def own_recipe(
@@ -240,16 +248,15 @@ def own_recipe(
     graph: Graph,
     candidates: Candidates,
     settings: Settings,
-    chosen: tuple[str, Recipe],
+    chosen: Taken,
     log: Decisions,
-) -> tuple[str, Recipe]:
+) -> Taken:
     """The recipe was chosen with the first candidate; if another one validates better, recipes
-    compete with that one."""
-    assert settings.best is not None
-    best, names = candidates.ranked[0], settings.best.recipe.recipes
-    if len(names) == 1 or not beats(best, candidates.trials[0], RECIPE_SIGMAS):
+    compete with that one, but for those that were behind beyond chance."""
+    best = candidates.ranked[0]
+    if len(chosen.level) < 2 or not beats(best, candidates.trials[0], RECIPE_SIGMAS):
         return chosen
-    return recipe_for(best.architecture, trials, graph, settings, log)
+    return recipe_for(best.architecture, trials, graph, settings, log, chosen.level)
 
 
 def teacher_standing(teacher: Teacher, graph: Graph, metric: Metric) -> Standing:
@@ -312,5 +319,5 @@ def num_rows(settings: Settings) -> int:
     survivors = max(teaching.teachers, best.student.students)
     teachers = best.candidates.candidates + (wider or survivors) + int(teaching.knn > 0)
     level = (4 + len(best.plain.plain)) * best.student.level
-    students = best.student.students + cuts + pruned * bool(pruning.size_steps) + level + labels
+    students = best.student.students + 1 + cuts + pruned * bool(pruning.size_steps) + level + labels
     return epochs + recipes + regressions + teachers + students

@@ -17,7 +17,7 @@ from typing import Any
 
 from gassip.best.decisions import Decided, among
 from gassip.best.rules import NODE_DROPOUT_CAP, NORM_SIGMAS, RECIPE_SIGMAS
-from gassip.best.trials import Request, Trial, Trials, winner
+from gassip.best.trials import Request, Trial, Trials, beats, winner
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture
@@ -78,14 +78,19 @@ class Taken:
     name: str
     recipe: Recipe
     trial: Trial | None = None
+    level: tuple[str, ...] = ()  # recipes that are not behind it beyond chance, itself among them
 
 
 def choose_recipe(
-    trials: Trials, graph: Graph, architecture: Architecture, settings: Settings
+    trials: Trials,
+    graph: Graph,
+    architecture: Architecture,
+    settings: Settings,
+    names: tuple[str, ...] = (),
 ) -> Decided[Taken]:
-    """The recipe that validates best for this architecture."""
+    """The recipe that validates best for this architecture, of those named or all."""
     assert settings.best is not None
-    names, base = settings.best.recipe.recipes, first_recipe(settings, trials.metric)
+    names, base = names or settings.best.recipe.recipes, first_recipe(settings, trials.metric)
     recipes = {name: named(name, base) for name in names}
     if len(names) == 1:
         decision = Decision(stage="recipe", taken=names[0])
@@ -94,7 +99,8 @@ def choose_recipe(
     sigmas = NORM_SIGMAS if names[0] == "norm" else RECIPE_SIGMAS
     best = winner(list(tried.values()), sigmas)
     name = next(name for name, trial in tried.items() if trial is best)
-    return Decided(Taken(name, recipes[name], best), among("recipe", tried, best, sigmas))
+    level = tuple(own for own, trial in tried.items() if not beats(best, trial))
+    return Decided(Taken(name, recipes[name], best, level), among("recipe", tried, best, sigmas))
 
 
 def choose_beside(
@@ -111,7 +117,7 @@ def choose_beside(
         if tried[further].value > best.value:
             best, recipe, told = tried[further], changed, further
     decision = among("beside the recipe", tried, best, 0.0)
-    return Decided(Taken(taken.name, recipe, best), decision)
+    return Decided(Taken(taken.name, recipe, best, taken.level), decision)
 
 
 def short_trials(

@@ -4,7 +4,8 @@
     features   a share `feature_share`, those with the largest rows ‖W_i‖ of layer 1 in teachers,
                or all if a student that reads all is as wide as a candidate
 
-Architecture, edges and pruning are chosen by training the net that would result and validating it.
+Architecture, edges and pruning are chosen by training the net that would result and validating it;
+architectures and cuts of edges by short trainings, after which the one taken is trained in full.
 The architecture that comes first, that of the best candidate, stays unless another is better beyond
 chance. Of edges as many go as validation allows: shares are tried in turn, until one is worse.
 
@@ -49,11 +50,17 @@ class Classroom:
     graph: Graph
     teacher: Teacher
     recipe: Recipe
+    trial_epochs: int  # of a student or cut while others compete with it
     heads: int
     known: Known  # what rankings of edges read
     features: Tensor | None  # [kept] columns of x that a student reads; None: all
     cuts: dict[str, Tensor]  # by name, which edges of `graph` are kept, [E] bool
     graphs: dict[str, Graph]  # the same as graphs
+
+    @property
+    def brief(self) -> Recipe:
+        """The recipe of nets that compete; the one taken is trained in full."""
+        return replace(self.recipe, epochs=min(self.trial_epochs, self.recipe.epochs))
 
     def cut(self, ranking: str, share: float) -> str:
         """The name of the graph with this share of its edges."""
@@ -102,6 +109,7 @@ def classroom(
         graph=graph,
         teacher=teacher,
         recipe=recipe,
+        trial_epochs=settings.best.recipe.trial_epochs,
         heads=settings.search.heads,
         known=Known(graph, teacher.probs, edge_mask, trials.seed),
         features=best_features(teacher.feature_weight, settings.best.student, trials.seed)
@@ -117,7 +125,9 @@ def choose_student(
 ) -> Decided[Chosen]:
     """The first architecture, unless a later one validates better."""
     cut = room.cut(edges.edge_rankings[0], first_share(edges))
-    requests = [room.request(ops, cut, share, room.recipe) for ops in architectures]
+    compete = len(architectures) * len(edges.edge_shares) * len(edges.edge_rankings) > 1
+    recipe = room.brief if compete else room.recipe
+    requests = [room.request(ops, cut, share, recipe) for ops in architectures]
     tried = room.trials.train_all("student", requests)
     best = winner(tried)
     return Decided(Chosen(best, cut), among("student", numbered(tried), best))
@@ -136,7 +146,7 @@ def choose_edges(room: Classroom, chosen: Chosen, share: float, edges: EdgeCut) 
 
     def train(names: Sequence[str]) -> list[Trial]:
         ops = chosen.trial.architecture.ops
-        requests = [room.request(ops, cut, share, room.recipe, what=cut) for cut in names]
+        requests = [room.request(ops, cut, share, room.brief, what=cut) for cut in names]
         found = room.trials.train_all("edges", requests)
         tried.update(zip(names, found, strict=True))
         return found
@@ -155,6 +165,12 @@ def choose_edges(room: Classroom, chosen: Chosen, share: float, edges: EdgeCut) 
         train([room.cut("random", sparsest)])
     decision = among("edge cut", tried, taken.trial)
     return Decided(taken, replace(decision, statistic=SPARSEST, threshold=-LEVEL_SIGMAS))
+
+
+def in_full(room: Classroom, chosen: Chosen, share: float) -> Chosen:
+    """What was chosen by short trainings, trained in full."""
+    request = room.request(chosen.trial.architecture.ops, chosen.cut, share, room.recipe)
+    return Chosen(room.trials.train_all("student in full", [request])[0], chosen.cut)
 
 
 def worse(challenger: Trial, reference: Trial, graph: Graph) -> bool:

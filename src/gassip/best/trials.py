@@ -76,6 +76,7 @@ class Request:
     feature_index: Tensor | None = None  # columns of x that the net reads; None: all
     what: str = ""
     may_end: bool = False  # whether a training that the deadline ends counts
+    start: dict[str, Tensor] | None = None  # the net's state before training; None: drawn anew
 
     def same(self, other: "Request") -> bool:
         """Whether both ask for the same training, but for its seed."""
@@ -84,6 +85,7 @@ class Request:
             self.graph is other.graph
             and self.teacher is other.teacher
             and self.feature_index is other.feature_index
+            and self.start is other.start
         )
         return mine == theirs and tensors
 
@@ -104,6 +106,8 @@ class Task:
         own = self.request
         architecture = shaped_by(own.architecture, own.recipe)
         net = net_for(own.graph, architecture, own.recipe.dropout, own.feature_index)
+        if own.start is not None:
+            net.restore(own.start)
         return with_label_logits(net, own.graph, own.recipe.label_weight)
 
     def train(self) -> Trained:

@@ -44,9 +44,10 @@ def run(args: argparse.Namespace) -> int:
     made = artefact.open_run(folder)
     if made.meta["source"].get("refit"):
         raise GassipError(ALREADY.format(args.folder))
-    graph = with_validation_labels(training_graph(made, args.device))
-    plan = refit_plan(made.plan, made.meta["best_epoch"])
     options = {"seed": made.meta["seed"], "metric": made.meta["metric"]}
+    given = training_graph(made, args.device)
+    plan = refit_plan(made.plan, made.meta["best_epoch"], given, **options)
+    graph = with_validation_labels(given)
     plan, solution = retrain_within(graph, plan, Budget(**made.meta["budget"]), **options)
     meta = artefact.save(
         out,

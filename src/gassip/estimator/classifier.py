@@ -144,10 +144,11 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
 
     def _refit(self, graph: Graph) -> Graph:
         """Train what was found on validation labels too; the graph with these for training."""
+        seed, metric = self.seed, self.metric
+        plan = refit_plan(self.plan_, self.solution_.best_epoch, graph, seed=seed, metric=metric)
         graph = with_validation_labels(graph)
-        plan = refit_plan(self.plan_, self.solution_.best_epoch)
         self.plan_, self.solution_ = retrain_within(
-            graph, plan, budget_of(self.budget), seed=self.seed, metric=self.metric
+            graph, plan, budget_of(self.budget), seed=seed, metric=metric
         )
         return graph
 

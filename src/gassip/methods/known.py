@@ -287,14 +287,14 @@ METHODS: dict[str, Entry] = {
         {"edges": "random"},
     ),
     "gassip-best": Entry(
-        "gassip:GassipMethod",
+        "gassip:GassipBest",
         OURS,
         "gassip whose best nets teach a small one, all chosen on validation",
         "METHOD.md",
         {"preset_name": "best", "for": "own"},  # a record is of one graph
     ),
     "gassip-best-unfitted": Entry(
-        "gassip:GassipMethod",
+        "gassip:GassipBest",
         CONTROL,
         "gassip-best without the numbers that are fitted to validation labels",
         "METHOD.md",

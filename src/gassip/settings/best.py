@@ -41,7 +41,7 @@ class RecipeTrials(Part):
         "the first stays unless another validates better",
     )
     trial_epochs: int = setting(
-        75,
+        50,
         "epochs of one trial of a recipe, and of a candidate before the best are trained on",
         POSITIVE,
     )

@@ -60,6 +60,9 @@ class Recipe(Part):
     fit_bias: bool = setting(
         False, "a bias for each class, fitted to macro F1 on validation nodes after the training"
     )
+    output_bias: tuple[float, ...] = setting(
+        (), "the bias for each class where it is known and not fitted: after a refit"
+    )
     schedule: Schedule = setting("constant", "learning rate over the epochs")
     validate_every: int = setting(1, "epochs from one validation to the next", POSITIVE)
     consistency: float = setting(

@@ -24,15 +24,28 @@ SMOOTHED = 5  # neighbouring shifts on each side
 ROUNDS = 2
 
 
-@torch.no_grad()
 def fit_output_bias(net: Net, graph: Graph) -> None:
     """Add the fitted biases to the last layer; nothing without validation nodes."""
+    add_output_bias(net, fitted_bias(net, graph))
+
+
+@torch.no_grad()
+def fitted_bias(net: Net, graph: Graph) -> tuple[float, ...]:
+    """b of a net on its graph; () without validation nodes."""
     if not bool(graph.val_mask.any()):
-        return
+        return ()
     net.eval()
     logits = net.run(graph.x, MaskedGraph.of(graph))[graph.val_mask]
     bias = best_bias(logits.double().cpu().numpy(), graph.y[graph.val_mask].cpu().numpy())
-    net.layers[-1].bias.add_(torch.from_numpy(bias).to(logits))
+    return tuple(bias.tolist())
+
+
+@torch.no_grad()
+def add_output_bias(net: Net, bias: tuple[float, ...]) -> None:
+    """Add b to the last layer."""
+    if bias:
+        own = net.layers[-1].bias
+        own.add_(torch.tensor(bias, dtype=torch.float64).to(own))
 
 
 def best_bias(logits: np.ndarray, y: np.ndarray) -> np.ndarray:

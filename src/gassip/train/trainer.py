@@ -30,7 +30,7 @@ from gassip.train.label_propagation import (
     out_of_fold_label_logits,
 )
 from gassip.train.losses import Loss, supervised, training_loss
-from gassip.train.output_bias import fit_output_bias
+from gassip.train.output_bias import add_output_bias, fit_output_bias
 from gassip.train.plan import Plan, Solution
 
 State = dict[str, Tensor]  # of a model
@@ -172,6 +172,7 @@ def solve(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
     deadline: Deadline | None = None,
     fit: bool = False,
+    bias: tuple[float, ...] = (),
 ) -> Solution:
     """Build a model, train it on `graph` as it is, and count what it is made of; all randomness
     follows from `seed`."""
@@ -193,8 +194,10 @@ def solve(
             on_epoch=on_epoch,
             deadline=deadline,
         )
-        if fit and isinstance(model, Net):
-            fit_output_bias(model, graph)
+        if isinstance(model, Net):
+            if fit and not bias:
+                fit_output_bias(model, graph)
+            add_output_bias(model, bias)
     return conclude(model, graph, began=began, best_epoch=best_epoch, edges_total=edges_total)
 
 
@@ -258,6 +261,7 @@ def retrain(
         on_epoch=on_epoch,
         deadline=deadline,
         fit=recipe.fit_bias,
+        bias=recipe.output_bias,
     )
 
 
