@@ -1,7 +1,8 @@
 """What inference.py measures in processes of their own: `python -m benchmarks.latency WHAT ...`
 prints one JSON object.
 
-    latency NAME RUN    median seconds of a full pass and of 100 queries for one node, of every side
+    latency NAME RUN    median seconds of a full pass, one after another and right after that of
+                        another side (cold), and of 100 queries for one node, of every side
     training NAME RUN   seconds of some epochs of retraining the run, and of PyG's GCN-64
     rival NAME          accuracy of PyG's GCN-64
 
@@ -34,12 +35,14 @@ Sides = dict[str, Callable[[], object]]
 def latency(name: str, folder: str) -> dict[str, Any]:
     with torch.no_grad():
         full, queries = sides(name, folder)
-        passes = alternate(full, repeats=REPEATS.get(name, 5), warmup=1)
+        repeats = REPEATS.get(name, 5)
+        passes = alternate(full, repeats=repeats, warmup=1, again=True)
+        cold = alternate(full, repeats=repeats, warmup=0)
         asked = alternate(queries, repeats=3, warmup=1)
     # a side without a field of its own answers each query by a full pass
     times = dict.fromkeys(PYG, QUERIES / FEW) | dict.fromkeys(ONE_PASS, float(QUERIES))
     spans = {title: span * times.get(title, 1.0) for title, span in asked.items()}
-    return {"full": passes, "queries": spans, "c": c_seconds(folder)}
+    return {"full": passes, "cold": cold, "queries": spans, "c": c_seconds(folder)}
 
 
 def sides(name: str, folder: str) -> tuple[Sides, Sides]:

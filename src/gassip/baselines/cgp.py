@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import (
     NOISE,
     EdgeMaskedNet,
+    Pruner,
     Start,
     apart,
     check_shares,
@@ -32,7 +32,7 @@ from gassip.nn.propagate import MaskedGraph
 from gassip.nn.ranking import highest
 from gassip.train.context import RunContext
 from gassip.train.losses import supervised
-from gassip.train.plan import Plan, Solution
+from gassip.train.plan import Solution
 from gassip.train.trainer import conclude, seeded, train
 
 
@@ -120,10 +120,9 @@ class CgpNet(EdgeMaskedNet):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cgp(Baseline):
+class Cgp(Pruner):
     """Final sparsities and the share grown back are settings; the defaults are ours."""
 
-    hidden: int = 64
     dropout: float = 0.5
     gradual_epochs: int = 200  # T
     epochs: int = 200  # after it, with everything fixed
@@ -139,14 +138,6 @@ class Cgp(Baseline):
     def __post_init__(self) -> None:
         names = ("weight_sparsity", "edge_sparsity", "channel_sparsity", "first_sparsity", "regrow")
         check_shares({name: getattr(self, name) for name in names})
-
-    def solve(self, graph: Graph, run: RunContext) -> Solution:
-        """On a GCN of two layers and the whole graph."""
-        return self.prune_from(Start.gcn(graph, self.hidden), graph, run)
-
-    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
-        """On the architecture, the weights and the edges that a search has kept."""
-        return self.prune_from(Start.of(plan, graph), graph, run)
 
     def prune_from(self, start: Start, graph: Graph, run: RunContext) -> Solution:
         began, run = time.perf_counter(), run.counted()

@@ -18,9 +18,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
+    Pruner,
     Start,
     apart,
     check_shares,
@@ -33,7 +33,7 @@ from gassip.graph.graph import Graph
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.context import RunContext
 from gassip.train.losses import supervised
-from gassip.train.plan import Plan, Solution
+from gassip.train.plan import Solution
 from gassip.train.trainer import conclude, seeded, train
 
 Masks = tuple[Tensor, Tensor]  # weights of all layers in one row, undirected edges; bool
@@ -59,12 +59,11 @@ def settled(masks: Sequence[Masks], window: int, tolerance: float) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyBird(Baseline):
+class EarlyBird(Pruner):
     """The lower ends of the published ratios: half of the weights and a fifth of the edges go."""
 
     version: ClassVar[int] = 2
 
-    hidden: int = 64
     dropout: float = 0.8
     weight_share: float = 0.5  # dropped
     edge_share: float = 0.2  # dropped
@@ -79,14 +78,6 @@ class EarlyBird(Baseline):
 
     def __post_init__(self) -> None:
         check_shares({"weight_share": self.weight_share, "edge_share": self.edge_share})
-
-    def solve(self, graph: Graph, run: RunContext) -> Solution:
-        """On a GCN of two layers and the whole graph."""
-        return self.prune_from(Start.gcn(graph, self.hidden), graph, run)
-
-    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
-        """On the architecture, the weights and the edges that a search has kept."""
-        return self.prune_from(Start.of(plan, graph), graph, run)
 
     def prune_from(self, start: Start, graph: Graph, run: RunContext) -> Solution:
         began, run = time.perf_counter(), run.counted()

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.baselines._shared.baseline import Baseline
 from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
+    Pruner,
     Start,
     apart,
     check_shares,
@@ -36,7 +36,7 @@ from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.context import RunContext
 from gassip.train.losses import Loss, supervised
-from gassip.train.plan import Plan, Solution
+from gassip.train.plan import Solution
 from gassip.train.trainer import conclude, predict, seeded, train, validate
 
 LARGE = 10_000  # nodes, from which on the published L1 weights are those of PubMed
@@ -64,12 +64,11 @@ class UgsNet(EdgeMaskedNet):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ugs(Baseline):
+class Ugs(Pruner):
     """Published counts and L1 weights; hidden 64 as the other rows (published: 512)."""
 
     version: ClassVar[int] = 2
 
-    hidden: int = 64
     dropout: float = 0.5
     rounds: int = 20
     level: int | None = None  # the round whose net is the result; None: the best on validation
@@ -92,14 +91,6 @@ class Ugs(Baseline):
         """The published L1 weights: as they stand for Cora and CiteSeer, PubMed's for graphs of its
         size and larger."""
         return cls() if graph.num_nodes < LARGE else cls(l1_edge=1e-6, l1_weight=1e-3)
-
-    def solve(self, graph: Graph, run: RunContext) -> Solution:
-        """On a GCN of two layers and the whole graph."""
-        return self.prune_from(Start.gcn(graph, self.hidden), graph, run)
-
-    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
-        """On the architecture, the weights and the edges that a search has kept."""
-        return self.prune_from(Start.of(plan, graph), graph, run)
 
     def prune_from(self, start: Start, graph: Graph, run: RunContext) -> Solution:
         began, run = time.perf_counter(), run.counted()

@@ -7,19 +7,22 @@ ranking over layers.
 Shapes: E directed edges, P undirected edges.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from gassip.baselines._shared.baseline import Baseline
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.propagate import MaskedGraph
 from gassip.nn.ranking import highest
-from gassip.train.plan import Plan
+from gassip.train.context import RunContext
+from gassip.train.plan import Plan, Solution
 
 NOISE = 1e-5  # as published for UGS
 
@@ -83,6 +86,24 @@ class Start:
         if self.weight_keep is not None:
             return [keep.clone() for keep in self.weight_keep]
         return [torch.ones_like(layer.weight, dtype=torch.bool) for layer in net.layers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pruner(Baseline, ABC):
+    """A method that prunes what it starts from: a GCN, or what a search has found."""
+
+    hidden: int = 64
+
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """On a GCN of two layers and the whole graph."""
+        return self.prune_from(Start.gcn(graph, self.hidden), graph, run)
+
+    def solve_from(self, plan: Plan, graph: Graph, run: RunContext) -> Solution:
+        """On the architecture, the weights and the edges that a search has kept."""
+        return self.prune_from(Start.of(plan, graph), graph, run)
+
+    @abstractmethod
+    def prune_from(self, start: Start, graph: Graph, run: RunContext) -> Solution: ...
 
 
 def take_over(net: Net, source: Net, keep: list[Tensor]) -> Net:
