@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from gassip.deploy.row_runs import is_row_run
+    from gassip.deploy.stored import is_row_run
     from gassip.runs.format import read_meta
     from gassip.runs.read import read_decisions
     from gassip.runs.write import open_run, to_json

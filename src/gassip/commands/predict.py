@@ -48,7 +48,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from gassip.deploy.labelling import label_text
-    from gassip.deploy.row_runs import is_row_run, write_labels
+    from gassip.deploy.row_runs import write_labels
+    from gassip.deploy.stored import is_row_run
     from gassip.graph.store import is_graph_folder
     from gassip.runs.format import EXPORTED, read_meta
 

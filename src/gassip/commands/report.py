@@ -39,9 +39,13 @@ def run(args: argparse.Namespace) -> int:
 def stored_edges(folder: str) -> "tuple[np.ndarray | None, str]":
     """The edges of the run's graph, if it can be loaded as it was; else why not."""
     from gassip.commands.graphs import load_source
+    from gassip.deploy.stored import is_row_run
     from gassip.runs.format import read_meta
 
-    source = read_meta(Path(folder))["source"]
+    meta = read_meta(Path(folder))
+    if is_row_run(meta):
+        return None, ""
+    source = meta["source"]
     try:
         graph = load_source(source)
     except (GassipError, OSError) as error:

@@ -27,13 +27,15 @@ from scipy import sparse as sp
 from gassip.deploy import runtime
 from gassip.deploy.labelling import cost
 from gassip.deploy.numpy_graph import Inputs
+from gassip.deploy.stored import stored_tensors, too_large
 from gassip.errors import GassipError
 from gassip.graph.checks import Table, clean_edges
 from gassip.runs import format as store
-from gassip.runs.write import check_target, open_run, replace_file, write_folder
+from gassip.runs.read import open_net
+from gassip.runs.write import check_target, replace_file, write_folder
 
 if TYPE_CHECKING:
-    from gassip.runs.write import Run
+    from gassip.nn.net import Net
 
 RUNS = 30
 PORTABLE_RUNS = 5
@@ -91,13 +93,14 @@ def runtime_files(
         raise GassipError(f"{folder} is an export already; export the run it was made from")
     runtime.load(folder)  # refuses a run that does not fit itself
     state = store.unpack(store.read_tensors(folder, "model.safetensors", meta), meta, None)
-    graph = store.read_tensors(folder, "graph.safetensors", meta)
+    if reason := too_large(meta):
+        raise GassipError(reason)
+    graph, given = stored_tensors(folder, meta)
     contents = {
         "model.safetensors": store.write_tensors(_model_tensors(state, precision)),
         "graph.safetensors": store.write_tensors(_graph_tensors(graph, meta["nodes"])),
     }
-    if inputs and "inputs.safetensors" in meta["files"]:
-        given = store.read_tensors(folder, "inputs.safetensors", meta)
+    if inputs and given:
         masks = ("train_mask", "test_mask") if store.label_weight(meta) else ("test_mask",)
         contents["inputs.safetensors"] = store.write_tensors(
             _input_tensors(given, {m: graph[m] for m in masks})
@@ -140,13 +143,14 @@ def _model_tensors(state: store.Tensors, precision: store.Precision) -> store.Te
 
 def _graph_tensors(graph: store.Tensors, nodes: int) -> store.Tensors:
     """Edges by receiver: how many there are up to each, and their senders."""
-    sender, receiver = graph["edge_index"]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))]).astype(
-        np.int32
-    )
+    if "edge_index" in graph:
+        sender, receiver = graph["edge_index"]
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(receiver, minlength=nodes))])
+    else:
+        sender, indptr = graph["sender"], graph["indptr"]
     short = np.uint16 if nodes <= 2**16 else np.int32
     weight = {"edge_weight": graph["edge_weight"]} if "edge_weight" in graph else {}
-    return {"indptr": indptr, "sender": sender.astype(short)} | weight
+    return {"indptr": indptr.astype(np.int32), "sender": sender.astype(short)} | weight
 
 
 def _input_tensors(given: store.Tensors, masks: store.Tensors) -> store.Tensors:
@@ -162,7 +166,7 @@ def _agreement(folder: Path, precision: store.Precision) -> str:
     if whole.x is None:
         return "not measured: the run was saved without its inputs"
     scores = whole.scores()
-    check(lambda: scores, torch_scores(open_run(folder), whole, whole.stored), runs=1)
+    check(lambda: scores, torch_scores(open_net(folder), whole, whole.stored), runs=1)
     rounded = runtime.load(folder, precision=precision)
     return cost(precision, rounded.predict(), scores.argmax(1), whole)
 
@@ -184,7 +188,7 @@ def to_onnx(
         raise GassipError(
             "ONNX export needs the 'onnx' extra: pip install 'gassip[onnx]'"
         ) from error
-    run, model = open_run(folder), runtime.load(folder)
+    run, model = open_net(folder), runtime.load(folder)
     made = onnx_graph.dynamic(model) if dynamic else onnx_graph.fixed(model, model.stored)
     content: bytes = made.SerializeToString()
     session = onnxruntime.InferenceSession(
@@ -230,7 +234,7 @@ def to_executorch(folder: str | Path, out: str | Path, *, overwrite: bool = Fals
             raise GassipError(
                 "ExecuTorch export needs the 'executorch' extra: pip install 'gassip[executorch]'"
             ) from error
-        run, model = open_run(folder), runtime.load(folder)
+        run, model = open_net(folder), runtime.load(folder)
         x = all_columns(model, model.stored.x)
         content = executorch_net.program(model, model.stored, x)
         session = executorch_net.Session(content)
@@ -259,7 +263,7 @@ def _another(model: runtime.Model) -> Inputs:
     return Inputs(x, edges, rng.integers(-1, len(model.class_names), nodes))
 
 
-def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray:
+def torch_scores(net: "Net", model: runtime.Model, inputs: Inputs) -> np.ndarray:
     """The scores to agree with, by the net itself."""
     import torch
 
@@ -283,12 +287,10 @@ def torch_scores(run: "Run", model: runtime.Model, inputs: Inputs) -> np.ndarray
         x = torch.from_numpy(np.array(all_columns(model, inputs.x)))
     graph = MaskedGraph(edges, edges.value)
     with torch.no_grad():
-        scores = run.model.run(x, graph)
-        if run.model.label_weight and inputs.labels is not None:
+        scores = net.run(x, graph)
+        if net.label_weight and inputs.labels is not None:
             labels = torch.from_numpy(inputs.labels)
-            scores = scores + run.model.label_weight * label_logits(
-                labels, len(model.class_names), graph
-            )
+            scores = scores + net.label_weight * label_logits(labels, len(model.class_names), graph)
     return np.asarray(scores.numpy())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from gassip.deploy.model import Model, softmax
 from gassip.deploy.numpy_graph import Inputs
 from gassip.deploy.runtime import load
+from gassip.deploy.stored import is_row_run
 from gassip.errors import GassipError
 from gassip.graph.checks import Array
 from gassip.graph.structure import made_features
@@ -77,7 +78,7 @@ def label(folder: Path, data: str | None, out: str, precision: Precision | None)
     costs."""
     from gassip.deploy.prediction import tell
 
-    if data is None and isinstance(read_meta(folder).get("rows"), dict):
+    if data is None and is_row_run(read_meta(folder)):
         from gassip.deploy.row_runs import write_labels
 
         if precision is not None:

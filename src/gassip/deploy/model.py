@@ -50,6 +50,7 @@ class Model:
     preparation: Preparation | None = None  # how named columns become x; None: x was given
     statistics: Statistics | None = None  # of the features in training
     structure: str | None = None  # what x was made of, if no features were given
+    absent: str | None = None  # why the run's graph is not here; None: it is, or was left out
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
     def scores(
@@ -151,7 +152,8 @@ class Model:
         """The graph of the run."""
         if self.x is None:
             raise GassipError(
-                "the run was saved without its inputs; give the graph: --data PATH, or "
+                self.absent
+                or "the run was saved without its inputs; give the graph: --data PATH, or "
                 "predict(x, edge_index)"
             )
         return Inputs(self.x, self.edges, self.labels)

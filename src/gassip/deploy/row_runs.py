@@ -17,15 +17,12 @@ import numpy as np
 
 from gassip.deploy.by_rows import RowModel
 from gassip.deploy.numpy_layers import layers_of
+from gassip.deploy.stored import is_row_run, own_graph
 from gassip.errors import GassipError
-from gassip.graph.store import GraphFolder, is_graph_folder, parquet
+from gassip.graph.store import GraphFolder, parquet
 from gassip.large.adjacency import stored_edges
 from gassip.large.hops import Hops, needed, open_hops, propagate
 from gassip.runs.format import label_weight, no_formula, read_meta, read_tensors, unpack
-
-
-def is_row_run(meta: Mapping[str, Any]) -> bool:
-    return isinstance(meta.get("rows"), dict)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,14 +65,9 @@ def load_row_run(folder: str | Path, data: str | Path | None = None, threads: in
     state = read_tensors(folder, "model.safetensors", meta)
     layers = layers_of(meta["architecture"], unpack(state, meta, None), len(meta["class_names"]))
     told, own = meta["rows"], data is None
-    path = Path(told["graph"] if data is None else data)
-    if not is_graph_folder(path):
-        raise GassipError(f"{path} is no graph folder; the run {folder} was made from one")
-    graph = GraphFolder.open(path)
-    if own and graph.meta["files"] != told["files"]:
-        raise GassipError(f"{path} is no longer the graph that {folder} was made from")
-    if int(graph.meta["features"]) != meta["features"]:
-        raise GassipError(f"{path} has {graph.meta['features']} features, not {meta['features']}")
+    graph = own_graph(folder, meta) if data is None else GraphFolder.open(data)
+    if (features := graph.meta["features"]) != meta["features"]:
+        raise GassipError(f"{graph.path} has {features} features, not {meta['features']}")
     hops = _hops(graph, told, own)
     edges = stored_edges(graph, told["edges"], hops.path)
     if needed(hops).blocks:
@@ -86,7 +78,7 @@ def load_row_run(folder: str | Path, data: str | Path | None = None, threads: in
         hops=hops,
         edges=edges,
         label_weight=weight,
-        labels=known_labels(graph) if weight else None,
+        labels=known_labels(graph, bool(meta["source"].get("refit"))) if weight else None,
         threads=threads,
     )
     return RowRun(model=model, class_names=tuple(meta["class_names"]), graph=graph)
@@ -103,9 +95,10 @@ def hops_name(told: Mapping[str, Any]) -> str:
     return f"{told['edges']}-{told['precision']}"
 
 
-def known_labels(graph: GraphFolder) -> np.ndarray:
-    """Of training nodes, -1 elsewhere, [N]."""
-    return np.where(graph.mask(1), np.asarray(graph.array("y")), -1)
+def known_labels(graph: GraphFolder, refit: bool = False) -> np.ndarray:
+    """Of training nodes, after a refit of validation nodes too, -1 elsewhere, [N]."""
+    known = graph.mask(1) | graph.mask(2) if refit else graph.mask(1)
+    return np.where(known, np.asarray(graph.array("y")), -1)
 
 
 def ids_of(graph: GraphFolder, start: int, stop: int) -> Sequence[str]:

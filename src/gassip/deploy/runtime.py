@@ -18,6 +18,7 @@ from scipy import sparse as sp
 from gassip.deploy.model import Model as Model
 from gassip.deploy.model import softmax as softmax
 from gassip.deploy.numpy_layers import Layer, layers_of
+from gassip.deploy.stored import stored_tensors, too_large
 from gassip.errors import GassipError
 from gassip.graph.checks import Array, Table, canonical, checked
 from gassip.runs.format import (
@@ -46,10 +47,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
     folder = Path(folder)
     meta = read_meta(folder)
     net = read_tensors(folder, "model.safetensors", meta)
-    apart = isinstance(meta.get("rows"), dict)  # the graph of a search on rows is in its folder
-    graph = {} if apart else read_tensors(folder, "graph.safetensors", meta)
-    there = "inputs.safetensors" in meta["files"]
-    inputs = read_tensors(folder, "inputs.safetensors", meta) if there else {}
+    graph, inputs = stored_tensors(folder, meta)
     with _fitting(folder):
         layers = layers_of(meta["architecture"], unpack(net, meta, precision), _classes(meta))
         index = _feature_index(net.get("feature_index"), meta["features"])
@@ -69,6 +67,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         edges_total=meta["edges_total"],
         statistics=read_statistics(folder, meta),
         only_own=only_for_own_graph(meta),
+        absent=too_large(meta),
         reorder=reorder,
         **parts,
     )
@@ -100,8 +99,8 @@ def _check_width(folder: Path, first: Layer, width: int) -> None:
 def _graph_parts(
     inputs: Tensors, graph: Tensors, meta: Mapping[str, Any], width: int
 ) -> dict[str, Any]:
-    """What a `Model` holds of the run's graph; nothing but names where that is in its folder."""
-    apart, weight = isinstance(meta.get("rows"), dict), label_weight(meta)
+    """What a `Model` holds of the run's graph; no edge where that is too large."""
+    apart, weight = too_large(meta) is not None, label_weight(meta)
     return {
         "x": _stored_x(inputs, meta["nodes"], width),
         "edges": sp.csr_array((0, 0)) if apart else _stored_edges(graph, meta["nodes"]),

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from gassip.deploy.runtime import load
+from gassip.deploy.stored import is_row_run, stored_tensors
 from gassip.errors import GassipError
 from gassip.graph.checks import Array
 from gassip.graph.parts import SPLITS
@@ -88,9 +89,12 @@ def read_facts(folder: str | Path, edges: Array | None = None) -> Facts:
     meta = read_meta(path)
     if isinstance(meta["schema"], str):
         raise GassipError(f"{folder} was written by `gassip export`; a report needs a run's folder")
-    graph = _optional(path, "graph.safetensors", meta)
     large = int(meta["nodes"]) > MOST_NODES
-    inputs = {} if large else _optional(path, "inputs.safetensors", meta)
+    if is_row_run(meta):
+        graph, inputs = ({}, {}) if large else stored_tensors(path, meta)
+    else:
+        graph = _optional(path, "graph.safetensors", meta)
+        inputs = {} if large else _optional(path, "inputs.safetensors", meta)
     found = _optional(path, "found.safetensors", meta)
     keep = graph.get("edge_keep")
     return Facts(

@@ -76,11 +76,6 @@ def checked_meta(folder: Path) -> Meta:
         raise GassipError(
             f"{folder} holds a run of `gassip run {method}`; this reads runs of `gassip search`"
         )
-    if "rows" in meta:
-        raise GassipError(
-            f"{folder} holds a search on rows, whose graph is in its own folder; `gassip predict`, "
-            f"`report` and gassip.deploy.row_runs read it, this does not"
-        )
     _check_kinds(path, meta, _KINDS)
     if meta["schema"] != 1:
         _check_kinds(path, meta, {"recipe": dict, "symmetrised": bool, "soft_edges": bool})

@@ -101,8 +101,28 @@ def open_run(folder: str | Path) -> Run:
         ) from error
 
 
+def open_net(folder: str | Path) -> Net:
+    """The net alone, also of a search on rows, whose graph is in its own folder."""
+    folder = Path(folder)
+    if "rows" not in read_meta(folder):
+        return open_run(folder).model
+    try:
+        meta = checked_meta(folder)
+        path = folder / "model.safetensors"
+        return trained_net(path, meta, torch_tensors(folder, path.name, meta))
+    except BORDER as error:
+        if isinstance(error, GassipError):
+            raise
+        raise GassipError(f"{folder}: the run does not fit itself ({str(error)[:80]})") from error
+
+
 def _opened(folder: Path) -> Run:
     meta = checked_meta(folder)
+    if "rows" in meta:
+        raise GassipError(
+            f"{folder} holds a search on rows, whose graph is in its own folder; the commands of "
+            f"gassip and gassip.deploy.row_runs read it, this does not"
+        )
     for name in FILES:
         read_file(folder, name, meta)
     model = torch_tensors(folder, "model.safetensors", meta)
