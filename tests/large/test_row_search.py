@@ -15,24 +15,13 @@ from gassip.deploy.row_runs import load_row_run
 from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder
 from gassip.large.adjacency import both_ways, symmetric
-from gassip.large.block_model import BlockModel, draw
+from gassip.large.block_model import draw
 from gassip.large.kernels import Edges
 from gassip.large.rows.nets import Shape
 from gassip.large.rows.training import Table, train_rows
 from gassip.large.writing import write_block_model
 from gassip.runs.format import digest
-
-MODEL = BlockModel(nodes=1500, degree=10, features=6, classes=3, homophily=0.8, labelled=0.2)
-
-
-@pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A graph folder and a run on its rows."""
-    place = tmp_path_factory.mktemp("search")
-    write_block_model(MODEL, draw(MODEL), 0.9, place / "csbm.graph")
-    words = ["search", "--data", str(place / "csbm.graph"), "--large", "on", "--preset", "fast"]
-    assert cli.main([*words, "--out", str(place / "run"), "--quiet"]) == 0
-    return place / "csbm.graph", place / "run"
+from tests.large.conftest import MODEL
 
 
 def test_a_run_tells_what_any_run_tells(searched: tuple[Path, Path]) -> None:
@@ -79,13 +68,6 @@ def test_rounded_hops_tell_their_cost(
     words += ["--hop-precision", "int8", "--out", str(tmp_path / "run")]
     assert cli.main(["search", *words]) == 0
     assert "int8 hops: validation accuracy" in capsys.readouterr().err
-
-
-def test_other_commands_say_that_they_do_not_read_it(
-    searched: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["evaluate", str(searched[1]), "--seeds", "2"]) == 2
-    assert "search on rows" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """gassip evaluate: retrain a run, or search anew, with other seeds; mean and deviation."""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -41,23 +42,52 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from gassip.deploy.stored import is_row_run
     from gassip.runs import write as artefact
+    from gassip.runs.format import read_meta
 
     set_threads(args.threads)
-    made = artefact.open_run(args.folder)
+    folder = Path(args.folder)
+    on_rows = is_row_run(read_meta(folder))
+    result = _rows_result(folder, args) if on_rows else _graph_result(folder, args)
+    artefact.replace_file(folder / "evaluate.json", artefact.to_json(result).encode())
+    if args.json:
+        print(artefact.to_json(result), end="")
+    else:
+        _evaluate_table(result, folder / "evaluate.json")
+    return 0
+
+
+def _graph_result(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+    from gassip.runs.write import open_run
+
+    made = open_run(folder)
     graph = training_graph(made, args.device)
     seed = made.meta["seed"]
     plans = [_on_device(made.plan, args.device)]
     plans += [_search_again(made, graph, seed + s, args.quiet) for s in range(1, args.searches)]
-    result = _result(
-        made, plans, [_retrain_all(made, graph, plan, args.seeds, args.quiet) for plan in plans]
+    solutions = [_retrain_all(made, graph, plan, args.seeds, args.quiet) for plan in plans]
+    return _result(
+        made.meta,
+        [[one.scores for one in row] for row in solutions],
+        architectures=[list(plan.architecture.ops) for plan in plans],
+        weights_kept=[row[0].weights_kept for row in solutions],
+        edges_kept=[row[0].edges_kept for row in solutions],
     )
-    artefact.replace_file(made.folder / "evaluate.json", artefact.to_json(result).encode())
-    if args.json:
-        print(artefact.to_json(result), end="")
-    else:
-        _evaluate_table(result, made.folder / "evaluate.json")
-    return 0
+
+
+def _rows_result(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+    """Of a search on rows."""
+    from gassip.large.rows.retrain import evaluated
+    from gassip.runs.format import read_meta
+
+    total = args.seeds * args.searches
+    with progress(f"retrain × {total}", total, args.quiet) as show:
+        scores, architectures, weights, edges = evaluated(
+            folder, seeds=args.seeds, searches=args.searches, threads=args.threads, hear=show
+        )
+    about = {"architectures": architectures, "weights_kept": weights, "edges_kept": edges}
+    return _result(read_meta(folder), scores, **about)
 
 
 def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Plan":
@@ -92,23 +122,23 @@ def _on_device(plan: "Plan", device: str) -> "Plan":
     return replace(plan, edge_keep=keep, edge_mask=mask, teacher=teacher)
 
 
-def _result(run: "Run", plans: "list[Plan]", solutions: "list[list[Solution]]") -> dict[str, Any]:
+def _result(
+    meta: Mapping[str, Any], found: list[list[dict[str, dict[str, float]]]], **about: object
+) -> dict[str, Any]:
     """evaluate.json: per metric and split, mean and deviations over [searches][retrainings]."""
-    first, seed = solutions[0][0].scores, run.meta["seed"]
+    first, seed = found[0][0], meta["seed"]
     scores: dict[str, dict[str, Any]] = {metric: {} for metric in first}
     for metric, splits in first.items():
         for split in splits:
             scores[metric][split] = spread(
-                [[s.scores[metric][split] for s in solution] for solution in solutions]
+                [[scores[metric][split] for scores in row] for row in found]
             )
     return {
-        "dataset": run.meta["dataset"],
-        "metric": run.meta["metric"],
-        "search_seeds": [seed + s for s in range(len(solutions))],
-        "retrain_seeds": [seed + r for r in range(len(solutions[0]))],
-        "architectures": [list(plan.architecture.ops) for plan in plans],
-        "weights_kept": [solution[0].weights_kept for solution in solutions],
-        "edges_kept": [solution[0].edges_kept for solution in solutions],
+        "dataset": meta["dataset"],
+        "metric": meta["metric"],
+        "search_seeds": [seed + s for s in range(len(found))],
+        "retrain_seeds": [seed + r for r in range(len(found[0]))],
+        **about,
         "scores": scores,
     }
 

@@ -238,7 +238,7 @@ def show(
     summary(meta)
     if args.explain:
         print_decisions(decisions)
-    next_steps(out, report=(out / "report.html").exists(), retrains="rows" not in meta)
+    next_steps(out, report=(out / "report.html").exists())
     if "tensorboard" in args.log:
         print(f"log:  tensorboard --logdir {shlex.quote(str(out.parent / FOLDER))}")
 
@@ -271,7 +271,7 @@ def _search(
     from gassip.train.loggers import logging
 
     if on_rows(args):
-        return search_on_rows(args, given, budget, out)
+        return search_on_rows(args, given, budget, out, partial)
     if args.cluster:
         raise GassipError("--cluster is for a search on rows; add --large on")
     set_threads(args.threads)
@@ -399,13 +399,12 @@ def for_which_graphs(meta: "Meta") -> str:
     return "on this graph alone; the net was trained without it, for any graph"
 
 
-def next_steps(out: Path, *, report: bool = False, retrains: bool = True) -> None:
+def next_steps(out: Path, *, report: bool = False) -> None:
     """What was written, and what to try next."""
     folder = shlex.quote(str(out))
     print(f"written to {out}")
     if report:
         print(f"look: {out / 'report.html'}")
-    steps = [f"gassip evaluate {folder} --seeds 10"] if retrains else []
-    steps.append(f"gassip predict {folder} --out labels.csv")
+    steps = [f"gassip evaluate {folder} --seeds 10", f"gassip predict {folder} --out labels.csv"]
     for at, step in enumerate(steps):
         print(f"{'next:' if at == 0 else '     '} {step}")

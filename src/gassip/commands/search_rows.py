@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gassip.graph.store import GraphFolder
+    from gassip.large.rows.job import Job
     from gassip.large.rows.search import Options
     from gassip.runs.write import Meta
+    from gassip.train.deadline import Deadline
     from gassip.train.plan import Decision
 
 LARGE_FROM = 500_000  # nodes of a graph folder from which `auto` searches on rows
@@ -64,28 +67,22 @@ def on_rows(args: argparse.Namespace) -> bool:
 
 
 def search_on_rows(
-    args: argparse.Namespace, given: dict[str, Any], budget: Budget, out: Path
+    args: argparse.Namespace, given: dict[str, Any], budget: Budget, out: Path, partial: Path
 ) -> "tuple[Meta, Sequence[Decision], bool]":
     """What was written, what was decided, and whether a time limit cut the search short."""
     import torch
 
     from gassip.best.anytime import both
     from gassip.large.cluster import connected
-    from gassip.large.rows.job import Job, hops_folder
     from gassip.large.rows.run import run_on_rows
     from gassip.large.rows.save import save
-    from gassip.train.deadline import Deadline, seconds_of
     from gassip.train.events import Steps, Watch
     from gassip.train.loggers import logging
 
     torch.set_num_threads(args.threads)
-    graph = graph_folder(args, out)
+    graph, source = graph_folder(args, out)
     options = options_of(args, given, budget, graph)
-    deadline = None
-    if args.time_limit:
-        seconds = seconds_of(args.time_limit)
-        writing = min(seconds / 2, max(WRITING[0] * seconds, WRITING[1]))
-        deadline = Deadline.after(seconds - writing, since=args.since)
+    deadline = deadline_of(args)
     steps = Steps(search=0, stage=26 if options.teach else 20, retrain=0)
     told = {"preset": args.preset, "large": "on", "seed": args.seed}
     with (
@@ -94,31 +91,18 @@ def search_on_rows(
         logging(args.log, out, told) as log,
     ):
         watch = Watch(both(show, log), steps, since=args.since, deadline=deadline)
-        job = Job(
-            graph=graph,
-            hops=hops_folder(graph, out),
-            options=options,
-            precision=args.hop_precision,
-            memory=memory_for_blocks(),
-            both=args.undirected,
-            seed=args.seed,
-            metric=args.metric,
-            threads=args.threads,
-            deadline=deadline,
-            hear=watch.row,
-            tasks=tasks,
-            said=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
-        )
-        outcome = run_on_rows(job)
+        job = job_of(args, graph, options, out, partial)
+        outcome = run_on_rows(replace(job, deadline=deadline, hear=watch.row, tasks=tasks))
+        symmetrised = outcome.edges_key.startswith("both")
         meta = save(
             out,
             outcome,
             preset=args.preset,
-            source=source_of(args, graph, outcome.edges_key == "both"),
+            source=source | {"undirected": bool(source["undirected"]) or symmetrised},
             budget=budget.given,
             overwrite=args.overwrite or args.resume,
         )
-        if not args.no_report:
+        if not args.no_report and (deadline is None or deadline.left > 0):
             from gassip.commands.search import write_page
 
             write_page(out, None)
@@ -126,33 +110,58 @@ def search_on_rows(
     return meta, outcome.decisions, outcome.found.cut
 
 
-def graph_folder(args: argparse.Namespace, out: Path) -> "GraphFolder":
-    """The folder that --data names; any other graph is written as one beside the run."""
+def deadline_of(args: argparse.Namespace) -> "Deadline | None":
+    """The time limit without what the end of a run takes."""
+    from gassip.train.deadline import Deadline, seconds_of
+
+    if not args.time_limit:
+        return None
+    seconds = seconds_of(args.time_limit)
+    writing = min(seconds / 2, max(WRITING[0] * seconds, WRITING[1]))
+    return Deadline.after(seconds - writing, since=args.since)
+
+
+def job_of(
+    args: argparse.Namespace, graph: "GraphFolder", options: "Options", out: Path, partial: Path
+) -> "Job":
+    from gassip.large.rows.job import Job, hops_folder
+    from gassip.large.rows.kept import KeptNets
+
+    job = Job(
+        graph=graph,
+        hops=hops_folder(graph, out),
+        options=options,
+        precision=args.hop_precision,
+        memory=memory_for_blocks(),
+        both=args.undirected,
+        seed=args.seed,
+        metric=args.metric,
+        threads=args.threads,
+        said=lambda text: None if args.quiet else print(text, file=sys.stderr, flush=True),
+    )
+    return replace(job, kept=KeptNets(partial, job.identity()))
+
+
+def graph_folder(args: argparse.Namespace, out: Path) -> "tuple[GraphFolder, dict[str, object]]":
+    """The folder that --data names; any other graph is written as one beside the run. And how the
+    graph was read, which is done to others too."""
     from gassip.graph.store import GraphFolder, is_graph_folder
 
     if args.normalize and args.data:
         raise GassipError("--normalize is not for a search on rows; scale x before the import")
     if args.device != "cpu":
         raise GassipError(f"a search on rows runs on the cpu, not on {args.device}; --large off")
-    if args.data and is_graph_folder(Path(args.data)):
-        return GraphFolder.open(args.data)
-    from gassip.large.writing import write_graph
+    path, told = Path(args.data or ""), {"normalize": False, "undirected": args.undirected}
+    if not args.data or not is_graph_folder(path):
+        from gassip.large.writing import write_graph
 
-    path = out.with_name(f"{out.name}.graph")
-    graph, _ = load_graph(args)
-    write_graph(graph, path, name=graph_name(args), overwrite=True)
-    return GraphFolder.open(path)
-
-
-def source_of(args: argparse.Namespace, graph: "GraphFolder", both: bool) -> dict[str, object]:
-    return {
-        "kind": "file",
-        "path": str(graph.path.resolve()),
-        "seed": args.seed,
-        "undirected": both,
-        "normalize": False,
-        "prepared": True,
-    }
+        path = out.with_name(f"{out.name}.graph")
+        graph, read = load_graph(args)
+        write_graph(graph, path, name=graph_name(args), overwrite=True)
+        told["normalize"] = bool(read["normalize"])
+    folder = GraphFolder.open(path)
+    where = {"kind": "file", "path": str(folder.path.resolve()), "seed": args.seed}
+    return folder, where | told | {"prepared": True}
 
 
 def options_of(

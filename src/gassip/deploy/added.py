@@ -21,14 +21,18 @@ from typing import Any
 import numpy as np
 
 from gassip.deploy.model import added
+from gassip.deploy.row_added import RowLabeller
+from gassip.deploy.row_runs import load_row_run
 from gassip.deploy.runtime import Model, load, softmax
 from gassip.errors import GassipError, refuse_special
+from gassip.graph.checks import Array
 from gassip.graph.columns import Table
 from gassip.graph.parts import naming
 from gassip.graph.table_files import read_table
 from gassip.graph.table_frames import table_of_mapping
 from gassip.runs.format import labels_csv
 
+Labeller = Model | RowLabeller
 NEW = "new"  # the id of a node that has none
 KEYS = ("id", "columns", "x", "neighbours", "edges")
 ENDS = ("source", "target", "weight")
@@ -36,21 +40,37 @@ ENDS = ("source", "target", "weight")
 
 def labels_of_added(folder: Path, nodes: str, edges: str) -> tuple[str, list[str]]:
     """A CSV of the new nodes, and what there is to warn of."""
-    model = load(folder)
+    model = load_labeller(folder)
     tables = []
     for path in (Path(nodes), Path(edges)):
         refuse_special(path)
         with naming(path.parent):
             tables.append(read_table(path))
-    more, lines = added(model, *tables)
+    ids, scores, lines = new_scores(model, *tables)
+    probs = softmax(scores)
+    names = [model.class_names[k] for k in probs.argmax(1)]
+    return labels_csv(ids, names, probs.max(1).tolist()), lines
+
+
+def load_labeller(folder: Path) -> Labeller:
+    """The run on its graph: in memory, or, if that is too large, in its folder."""
+    model = load(folder)
+    if model.absent is None:
+        return model
+    return RowLabeller(run=load_row_run(folder), undirected=model.undirected)
+
+
+def new_scores(model: Labeller, nodes: Table, edges: Table) -> tuple[list[str], Array, list[str]]:
+    """Ids and class scores [n, C] of new nodes, and what there is to warn of."""
+    if isinstance(model, RowLabeller):
+        return model.scored(nodes, edges)
+    more, lines = added(model, nodes, edges)
     assert more.ids is not None
     new = np.arange(model.edges.shape[0], more.edges.shape[0])
-    probs = softmax(more.scores(nodes=new))
-    names = [model.class_names[k] for k in probs.argmax(1)]
-    return labels_csv([more.ids[at] for at in new], names, probs.max(1).tolist()), lines
+    return [more.ids[at] for at in new], more.scores(nodes=new), lines
 
 
-def answers(model: Model, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+def answers(model: Labeller, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     """One answer for each request. A first line that is no whole JSON begins a document of several
     lines: one request, or a list of them."""
     waiting = iter(lines)
@@ -68,7 +88,7 @@ def answers(model: Model, lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         yield from _all_of(model, found)
 
 
-def _document(model: Model, text: str) -> Iterator[dict[str, Any]]:
+def _document(model: Labeller, text: str) -> Iterator[dict[str, Any]]:
     try:
         found = _parsed(text)
     except GassipError as error:
@@ -77,7 +97,7 @@ def _document(model: Model, text: str) -> Iterator[dict[str, Any]]:
     yield from _all_of(model, found)
 
 
-def _all_of(model: Model, found: object) -> Iterator[dict[str, Any]]:
+def _all_of(model: Labeller, found: object) -> Iterator[dict[str, Any]]:
     for request in found if isinstance(found, list) else [found]:
         try:
             yield answer(model, request)
@@ -92,7 +112,7 @@ def _parsed(text: str) -> object:
         raise GassipError(f"a request must be a JSON object ({str(error)[:80]})") from error
 
 
-def answer(model: Model, request: object) -> dict[str, Any]:
+def answer(model: Labeller, request: object) -> dict[str, Any]:
     """The label of one new node."""
     if not isinstance(request, dict):
         raise GassipError(f"a request must be a JSON object, not {str(request)[:40]!r}")
@@ -102,8 +122,9 @@ def answer(model: Model, request: object) -> dict[str, Any]:
     if not isinstance(given, (str, int)) or isinstance(given, bool):
         raise GassipError(f"id is {str(given)[:40]!r}; it must be a text")
     name = str(given)
-    more, warnings = added(model, _node(model, request, name), _edges(request, name))
-    probs = softmax(more.scores(nodes=[more.edges.shape[0] - 1]))[0]
+    tables = (_node(model, request, name), _edges(request, name))
+    _, scores, warnings = new_scores(model, *tables)
+    probs = softmax(scores)[0]
     if not np.isfinite(probs).all():
         raise GassipError("the probabilities are no numbers: the features are too large")
     best = int(probs.argmax())
@@ -118,7 +139,7 @@ def answer(model: Model, request: object) -> dict[str, Any]:
     return out | ({"warnings": warnings} if warnings else {})
 
 
-def _node(model: Model, request: Mapping[str, Any], name: str) -> Table:
+def _node(model: Labeller, request: Mapping[str, Any], name: str) -> Table:
     """The new node as a table of one row."""
     if model.preparation is not None:
         columns = request.get("columns")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy import sparse as sp
 
 from gassip.deploy.numpy_layers import Layer
 from gassip.deploy.numpy_products import multiplied
@@ -190,6 +191,20 @@ class RowModel:
             near = [share @ source.at(k, senders) for k in range(steps)]
             h = through(segment, [h, *near])
         return np.asarray(h[0])
+
+    def new_nodes(self, x: np.ndarray, received: sp.csr_array, old: np.ndarray) -> np.ndarray:
+        """Class scores [n, C] of n nodes that are not in the graph. `received` [n, m + n]: what
+        each is sent by the m nodes `old` and by the new ones."""
+        total = np.asarray(received.sum(axis=1)).reshape(-1)
+        share = sp.diags_array(1 / np.where(total > 0, total, 1)).astype(np.float32) @ received
+        from_old, from_new = share[:, : len(old)], share[:, len(old) :]
+        h = np.asarray(x, dtype=np.float32)
+        for at, (segment, source) in enumerate(zip(self.segments, self.sources, strict=True)):
+            hops = [entering(segment[0], h) if at else h]
+            for k in range(reach(segment[0].op)):
+                hops.append(from_old @ source.at(k, old) + from_new @ hops[-1])
+            h = through(segment, hops)
+        return h
 
 
 def scored_block(shared: tuple[Sequence[Layer], Source, int], start: int) -> np.ndarray:

@@ -64,10 +64,9 @@ def label_added(args: argparse.Namespace) -> int:
 
 def answer_requests(args: argparse.Namespace) -> int:
     """--json: an answer as soon as it is known; status 2 if a request was refused."""
-    from gassip.deploy.added import answers
-    from gassip.deploy.runtime import load
+    from gassip.deploy.added import answers, load_labeller
 
-    model = load(Path(args.folder))
+    model = load_labeller(Path(args.folder))
     if args.json == STDOUT:
         return _answer(answers(model, sys.stdin), args.out)
     refuse_special(Path(args.json))

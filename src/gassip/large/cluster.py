@@ -23,18 +23,32 @@ class Tasks(Protocol):
     """Where functions run."""
 
     def map(
-        self, function: Callable[..., T], shared: Any, items: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        items: Sequence[tuple[Any, ...]],
+        arrived: Callable[[int, T], None] | None = None,
     ) -> list[T]:
-        """function(shared, *item) for every item, in their order."""
+        """function(shared, *item) for every item, in their order; `arrived` is told the number of
+        an item and its answer as soon as that is known."""
 
 
 class InProcess:
     """One after the other."""
 
     def map(
-        self, function: Callable[..., T], shared: Any, items: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        items: Sequence[tuple[Any, ...]],
+        arrived: Callable[[int, T], None] | None = None,
     ) -> list[T]:
-        return [function(shared, *item) for item in items]
+        answers = []
+        for at, item in enumerate(items):
+            answers.append(function(shared, *item))
+            if arrived is not None:
+                arrived(at, answers[-1])
+        return answers
 
 
 class RayTasks:
@@ -44,16 +58,31 @@ class RayTasks:
         self.ray = ray
 
     def map(
-        self, function: Callable[..., T], shared: Any, items: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        items: Sequence[tuple[Any, ...]],
+        arrived: Callable[[int, T], None] | None = None,
     ) -> list[T]:
         task, handle = self.ray.remote(function), self.ray.put(shared)
-        answers = [task.remote(handle, *item) for item in items]
+        handles = [task.remote(handle, *item) for item in items]
+        answers: dict[int, T] = {}
+        waiting = {own: at for at, own in enumerate(handles)}
         try:
-            return list(self.ray.get(answers))
+            while waiting:
+                done, _ = self.ray.wait(list(waiting), num_returns=1)
+                at = waiting.pop(done[0])
+                answers[at] = self.ray.get(done[0])
+                if arrived is not None:
+                    arrived(at, answers[at])
         except self.ray.exceptions.RayTaskError as error:
             raise told(error.cause) from error
         except self.ray.exceptions.RayError as error:
             raise GassipError(f"the cluster lost a task for good ({first_line(error)})") from error
+        finally:
+            for own in waiting:  # of no use any more if one has failed
+                self.ray.cancel(own)
+        return [answers[at] for at in range(len(handles))]
 
 
 def told(cause: BaseException) -> BaseException:

@@ -56,7 +56,7 @@ class FolderCheckpoint:
         if not path.exists():
             return None
         tensors, history, stored = read(path)
-        _check_identity(path, stored, self.identity)
+        check_identity(path, stored, self.identity)
         return tensors, history
 
     def save(self, tensors: Callable[[], dict[str, Tensor]], history: list[Row]) -> None:
@@ -69,7 +69,7 @@ class FolderCheckpoint:
         if not path.exists():
             return None
         weights, (row,), stored = read(path)
-        _check_identity(path, stored, self.identity)
+        check_identity(path, stored, self.identity)
         return weights, float(row["seconds"]), int(row.get("epoch", 0))
 
     def remember(self, name: str, trained: tuple[dict[str, Tensor], float, int]) -> None:
@@ -151,7 +151,7 @@ def _digest(tensors: dict[str, Tensor], texts: dict[str, str]) -> str:
     return digest.hexdigest()
 
 
-def _check_identity(path: Path, stored: dict[str, object], now: dict[str, object]) -> None:
+def check_identity(path: Path, stored: dict[str, object], now: dict[str, object]) -> None:
     """The first thing that differs, by name."""
     before, after = _flat(stored), _flat(now)
     for name in sorted(before.keys() | after.keys()):

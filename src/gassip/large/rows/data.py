@@ -3,7 +3,7 @@
 Shapes: N nodes, n rows, D features, K hops, C classes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -43,6 +43,10 @@ class Chosen:
                 raise GassipError(f"{folder.path} has no {name} nodes; give a column split")
         y = np.where((split == 1) | (split == 2), labels, -1)
         return Chosen(train=train, val=val, others=rest, y=y)
+
+    def refit(self) -> "Chosen":
+        """Validation rows train too; none is left to judge by."""
+        return replace(self, train=np.union1d(self.train, self.val), val=self.val[:0])
 
 
 def _some(nodes: np.ndarray, most: int, generator: np.random.Generator) -> np.ndarray:

@@ -1,16 +1,20 @@
 """What is asked of a search on rows, and its rows: hops, computed if they are not there."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import torch
+
+from gassip import __version__
 from gassip.deploy.row_runs import hops_name
 from gassip.errors import GassipError
-from gassip.graph.store import GraphFolder
+from gassip.graph.store import META, GraphFolder, sha256
 from gassip.large.adjacency import stored_edges
 from gassip.large.cluster import InProcess, Tasks
-from gassip.large.hops import Precision, needed, open_hops, propagate
+from gassip.large.hops import Hops, Precision, needed, open_hops, propagate
 from gassip.large.rows.data import Chosen, Tables
+from gassip.large.rows.kept import KeptNets
 from gassip.large.rows.nets import MOST_HOPS
 from gassip.large.rows.search import Options
 from gassip.large.rows.trials import Trials
@@ -37,6 +41,24 @@ class Job:
     hear: Callable[[Row], None] = lambda row: None
     said: Callable[[str], None] = lambda text: None
     tasks: Tasks = field(default_factory=InProcess)
+    kept: KeptNets | None = None  # where trained nets are kept, for a search that is killed
+
+    def identity(self) -> dict[str, object]:
+        """Everything its bits follow from, but the machine and its threads."""
+        return {
+            "graph": sha256(self.graph.path / META),
+            "seed": self.seed,
+            "metric": self.metric,
+            "precision": self.precision,
+            "both": self.both,
+            "gassip": __version__,
+            "torch": str(torch.__version__),
+            "settings": {name: str(value) for name, value in asdict(self.options).items()},
+        }
+
+
+def chosen_nodes(job: Job) -> Chosen:
+    return Chosen.of(job.graph, (MOST_HOPS + 1) * int(job.graph.meta["features"]), job.seed)
 
 
 def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
@@ -51,6 +73,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         precision=job.precision,
         edges_key=key,
     )
+    hops = within_time(hops, job)
     need = needed(hops)
     if need.blocks:
         job.said(f"hops, edges {key}: {need}")
@@ -60,7 +83,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         hops=hops,
         edges=edges,
         chosen=chosen,
-        tables=Tables(chosen, hops, job.steps),
+        tables=Tables(chosen, hops, hops.steps),
         classes=len(job.graph.class_names),
         seed=job.seed,
         metric=job.metric,
@@ -68,7 +91,21 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         deadline=job.deadline,
         hear=job.hear,
         tasks=job.tasks,
+        kept=job.kept,
+        edges_key=key,
     )
+
+
+def within_time(hops: Hops, job: Job) -> Hops:
+    """So many hops that a third of the time left suffices for those that are not there."""
+    if job.deadline is None:
+        return hops
+    fewer = hops
+    while fewer.steps > 1 and needed(fewer).seconds > job.deadline.left / 3:
+        fewer = replace(fewer, steps=fewer.steps - 1)
+    if fewer.steps < hops.steps:
+        job.said(f"the time limit leaves hops 0 to {fewer.steps} of {hops.steps}")
+    return fewer
 
 
 def hops_folder(graph: GraphFolder, out: Path) -> Path:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from gassip.large.hops import Hops
 from gassip.large.kernels import LARGE, Edges, compiled_here
-from gassip.large.rows.data import Chosen
 from gassip.large.rows.direction import direction
-from gassip.large.rows.job import Job, prepared
+from gassip.large.rows.job import Job, chosen_nodes, prepared
 from gassip.large.rows.scores import Scores, all_scores, cost_of_rounding
 from gassip.large.rows.search import Found, search_rows
 from gassip.large.rows.trials import Trials
@@ -36,14 +35,14 @@ def run_on_rows(job: Job) -> Outcome:
     began = time.perf_counter()
     if not compiled_here():
         job.said(f"hops are computed by scipy, several times slower; numba {LARGE}")
-    chosen = Chosen.of(job.graph, (job.steps + 1) * int(job.graph.meta["features"]), job.seed)
+    chosen = chosen_nodes(job)
     made: list[Decision] = []
     key = direction(job, chosen, made)
     trials = prepared(job, chosen, key)
     found = search_rows(trials, job.options)
     if job.precision != "float32":
         job.said(cost_of_rounding(trials, found, job.precision))
-    scores = all_scores(trials, found)
+    scores = all_scores(trials, found.trained.net, found.label_weight)
     return Outcome(
         job=job,
         hops=trials.hops,

@@ -6,19 +6,28 @@ starts from: the graph stays in its own folder, which meta.json names in `rows`.
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from math import isinf
 from pathlib import Path
 
-from gassip.graph.store import META, sha256
+import numpy as np
+
+from gassip.graph.drift import Statistics
+from gassip.graph.store import META, GraphFolder, sha256
+from gassip.large.hops import ROWS
+from gassip.large.kernels import slab
 from gassip.large.rows.run import Outcome
 from gassip.large.rows.scores import SPLITS
 from gassip.large.rows.training import LR, WEIGHT_DECAY
 from gassip.nn.size import Size, macs_of, packed
-from gassip.runs.format import PREPARATION
+from gassip.runs.format import PREPARATION, STATISTICS, write_tensors
 from gassip.runs.history import history_csv, history_svg
 from gassip.runs.write import Meta, check_target, decision_row, plain, sealed, to_json, versions
 from gassip.settings.training import Recipe
 from gassip.train.leaderboard import FILE as LEADERBOARD
 from gassip.train.leaderboard import final, to_rows
+from gassip.train.refit import NOTE
+
+TEACHER = "teacher.safetensors"  # the nodes that a teacher told of, and what it told
 
 
 def save(
@@ -53,11 +62,31 @@ def save(
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history, title, found.trained.epoch),
     }
+    if found.probs is not None:
+        taught = {"nodes": outcome.trials.chosen.others, "probs": found.probs.numpy()}
+        contents[TEACHER] = write_tensors(taught)
     if graph.preparation is not None:
         contents[PREPARATION] = graph.preparation.to_json().encode()
+    contents[STATISTICS] = write_tensors(statistics(graph).to_tensors())
     meta = _meta(outcome, sized) | {"preset": preset, "budget": dict(budget)}
+    if source.get("refit"):
+        meta["notes"].append(NOTE)
     meta["source"] = dict(source) | {"fingerprint": sha256(graph.path / META)}
     return sealed(out, meta, contents)
+
+
+def statistics(graph: GraphFolder) -> Statistics:
+    """Of the features, block by block."""
+    x = graph.array("x")
+    starts = range(0, len(x), ROWS)
+    parts = [Statistics.of(slab(x, start, min(len(x), start + ROWS))) for start in starts]
+    rows = [min(ROWS, len(x) - start) for start in starts]
+    mean = np.average([part.mean for part in parts], axis=0, weights=rows)
+    return Statistics(
+        low=np.min([part.low for part in parts], axis=0),
+        high=np.max([part.high for part in parts], axis=0),
+        mean=np.asarray(mean, dtype=np.float32),
+    )
 
 
 def size_of(outcome: Outcome) -> Size:
@@ -74,7 +103,8 @@ def size_of(outcome: Outcome) -> Size:
 
 def _meta(outcome: Outcome, sized: Size) -> Meta:
     job, found, graph = outcome.job, outcome.found, outcome.job.graph
-    net = found.trained.net
+    net, options = found.trained.net, asdict(job.options)
+    options["most_weights"] = None if isinf(job.options.most_weights) else job.options.most_weights
     kept, total = net.num_weights()
     shape = plain(net.architecture)
     recipe = Recipe(
@@ -118,8 +148,10 @@ def _meta(outcome: Outcome, sized: Size) -> Meta:
             "graph": str(graph.path.resolve()),
             "files": dict(graph.meta["files"]),
             "hops": str(outcome.hops.path.resolve()),
-            "steps": job.steps,
+            "steps": outcome.hops.steps,
             "precision": job.precision,
             "edges": outcome.edges_key,
+            "student": asdict(found.student),
+            "options": options,
         },
     }

@@ -12,6 +12,7 @@ from gassip.large.rows.search import Found
 from gassip.large.rows.training import judged_rows
 from gassip.large.rows.trials import Trials, numpy_layers
 from gassip.metrics import METRICS, score
+from gassip.nn.net import Net
 
 Scores = dict[str, dict[str, float]]
 SPLITS = {"train": 1, "val": 2, "test": 3}
@@ -35,23 +36,26 @@ def cost_of_rounding(trials: Trials, found: Found, precision: str) -> str:
     )
 
 
-def model_of(trials: Trials, found: Found) -> RowModel:
+def model_of(trials: Trials, net: Net, label_weight: float, refit: bool = False) -> RowModel:
     return RowModel(
-        layers=numpy_layers(found.trained.net),
+        layers=numpy_layers(net),
         hops=trials.hops,
         edges=trials.edges,
-        label_weight=found.label_weight,
-        labels=known_labels(trials.hops.graph) if found.label_weight else None,
+        label_weight=label_weight,
+        labels=known_labels(trials.hops.graph, refit) if label_weight else None,
         threads=trials.threads,
     )
 
 
-def all_scores(trials: Trials, found: Found) -> Scores:
-    """{metric: {split: score}} over every labelled node; test labels are read here, once."""
+def all_scores(trials: Trials, net: Net, label_weight: float, refit: bool = False) -> Scores:
+    """{metric: {split: score}} over every labelled node; test labels are read here, once. After a
+    refit validation nodes are training nodes."""
     graph = trials.hops.graph
-    y, split = np.asarray(graph.array("y")), np.asarray(graph.array("split"))
+    y, split = np.asarray(graph.array("y")), np.array(graph.array("split"))
+    if refit:
+        split[split == SPLITS["val"]] = SPLITS["train"]
     kept: dict[str, list[np.ndarray]] = {name: [] for name in SPLITS}
-    for start, scores in model_of(trials, found).blocks(trials.tasks):
+    for start, scores in model_of(trials, net, label_weight, refit).blocks(trials.tasks):
         stop = start + len(scores)
         for name, number in SPLITS.items():
             kept[name].append(scores[(split[start:stop] == number) & (y[start:stop] >= 0)])

@@ -49,11 +49,23 @@ class Options:
     label_propagation: bool = True
 
 
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """What is needed to train the final net again: a chain of `length` segments."""
+
+    shape: Shape  # of its first segment, but for the width
+    weights: int  # in all
+    length: int
+    number: int  # among the sizes, from 0
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Found:
     """What a search on rows hands over."""
 
     trained: Trained
+    student: Student
+    probs: Tensor | None  # [n, C] of the teacher, for the nodes without a label to train on
     label_weight: float
     decisions: tuple[Decision, ...]
     cut: bool  # whether a time limit ended the search
@@ -69,9 +81,16 @@ def search_rows(trials: Trials, options: Options) -> Found:
         teachers = trials.train_all("teacher", 0, wide)
         chain = grown(trials, teachers, made)
         probs = taught_probs(trials, teachers, chain, made)
-    student = best_student(trials, shapes[0], chain, probs, options, made)
-    weight = label_weight(trials, student, options, made)
-    return Found(trained=student, label_weight=weight, decisions=tuple(made), cut=trials.late)
+    trained, own = best_student(trials, shapes[0], chain, probs, options, made)
+    weight = label_weight(trials, trained, options, made)
+    return Found(
+        trained=trained,
+        student=own,
+        probs=probs,
+        label_weight=weight,
+        decisions=tuple(made),
+        cut=trials.late,
+    )
 
 
 def candidates(steps: int) -> list[Shape]:
@@ -176,7 +195,7 @@ def best_student(
     probs: Tensor | None,
     options: Options,
     made: list[Decision],
-) -> Trained:
+) -> tuple[Trained, Student]:
     """The smallest size, unless a larger one validates better beyond chance."""
     gcn = gcn_weights(trials.hops.features, trials.classes)
     length = 1 if chain is None else chain.length
@@ -187,21 +206,21 @@ def best_student(
     for k, size in enumerate(bounded):
         if best is not None and trials.late:
             break
-        own = student(trials, k, shape, size, length, probs)
+        asked = Student(shape=shape, weights=size, length=length, number=k)
+        own = train_student(trials, asked, probs)
         statistic = 0.0 if best is None else trials.gain(own, best)
         rows.append(_row(f"{own.net.num_weights()[0]:,} weights", own, statistic))
         if best is None or statistic > SCORE_SIGMAS:
-            best, taken = own, str(rows[-1]["name"])
+            best, taken, chosen = own, str(rows[-1]["name"]), asked
     assert best is not None
     made.append(_decision("student", taken, rows))
-    return best
+    return best, chosen
 
 
-def student(
-    trials: Trials, number: int, shape: Shape, size: int, length: int, probs: Tensor | None
-) -> Trained:
-    """A chain of `length` segments with `size` weights in all, pruned from PRUNE_FROM times."""
-    share, stage = size // length, f"student {number + 1}"
+def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Trained:
+    """A chain of segments, pruned from PRUNE_FROM times as many weights."""
+    shape, length = asked.shape, asked.length
+    share, stage = asked.weights // length, f"student {asked.number + 1}"
     width = fitting(trials, len(shape.hops) * trials.hops.features, share)
     dropout = min(shape.dropout, 0.1) if probs is not None else shape.dropout
     own = replace(shape, width=width, dropout=dropout, depth=2)

@@ -56,6 +56,7 @@ class Trained:
     logits: Tensor  # [n_val, C]
     epoch: int
     seconds: float = 0.0
+    cut: bool = False  # by a time limit
 
     @property
     def probs(self) -> Tensor:
@@ -88,7 +89,7 @@ def train_rows(
         net = fresh(features, classes, shape)
         scaling = Scaling.fit(table.rows[: 4 * BLOCK], features, shape.signed)
         pruning = _pruning(net, prune_to, total)
-        keep = _Keep(metric)
+        keep, ended = _Keep(metric), False
         optimizer = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
         batch = 1024 if len(table) <= 200_000 else 4096
         for epoch in range(1, total + 1):
@@ -116,6 +117,7 @@ def train_rows(
         value=keep.best[0],
         logits=keep.logits,
         epoch=keep.epoch,
+        cut=ended and epoch < total,
     )
 
 
@@ -162,7 +164,7 @@ class _Keep:
         loss = float(F.cross_entropy(logits, val.target)) if len(val) else 0.0
         value = score(self.metric, logits, val.target)
         self.last = -loss if value is None else value
-        if (self.last, -loss) > self.best:
+        if (self.last, -loss) > self.best or not len(val):  # nothing to judge by: the last epoch
             self.best, self.epoch, self.logits = (self.last, -loss), epoch, logits
             self.state = copy.deepcopy(net.state_dict())
 

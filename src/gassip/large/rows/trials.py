@@ -23,6 +23,7 @@ from gassip.large.cluster import InProcess, RayTasks, Tasks
 from gassip.large.hops import Hops
 from gassip.large.kernels import Edges
 from gassip.large.rows.data import Chosen, Tables
+from gassip.large.rows.kept import KeptNets
 from gassip.large.rows.nets import Shape, joined
 from gassip.large.rows.training import Table, Trained, judged_rows, train_rows
 from gassip.metrics import Metric
@@ -70,6 +71,8 @@ class Trials:
     tasks: Tasks = field(default_factory=InProcess)
     board: list[Standing] = field(default_factory=list)
     history: list[Row] = field(default_factory=list)
+    kept: KeptNets | None = None  # what a killed search left
+    edges_key: str = "given"
     first: Trained | None = None  # the first net of a chain, on features
 
     @property
@@ -91,10 +94,13 @@ class Trials:
         """A net on the features, or a segment on the hidden layer of `lower`, which `tables` holds,
         joined with it; labels alone unless `table` is given."""
         own, began = tables or self.tables, time.perf_counter()
-        settings = self._settings(own, prune_to, epochs)
-        seed = seed_of(self.seed, stage, index)
-        made = train_task((table or own.train, own.val, settings), shape, seed)
-        made = replace(made, seconds=time.perf_counter() - began)
+        made = self._recalled(stage, index)
+        if made is None:
+            settings = self._settings(own, prune_to, epochs)
+            seed = seed_of(self.seed, stage, index)
+            made = train_task((table or own.train, own.val, settings), shape, seed)
+            made = replace(made, seconds=time.perf_counter() - began)
+            self._remember(stage, index, made)
         whole = made if lower is None else replace(made, net=joined(lower, made.net))
         self.tell(stage, index, whole)
         return made
@@ -119,11 +125,30 @@ class Trials:
             return made
         own = self.tables
         shared = (table or own.train, own.val, self._settings(own, 0, epochs))
-        items = [(shape, seed_of(self.seed, stage, first + k)) for k, shape in enumerate(shapes)]
-        answers = self.tasks.map(train_task, shared, items)
-        for k, own_answer in enumerate(answers):
-            self.tell(stage, first + k, own_answer)
-        return answers
+        answers = [self._recalled(stage, first + k) for k in range(len(shapes))]
+        wanting = [k for k, answer in enumerate(answers) if answer is None]
+        items = [(shapes[k], seed_of(self.seed, stage, first + k)) for k in wanting]
+
+        def arrived(at: int, answer: Trained) -> None:
+            self._remember(stage, first + wanting[at], answer)
+
+        found = self.tasks.map(train_task, shared, items, arrived)
+        for k, answer in zip(wanting, found, strict=True):
+            answers[k] = answer
+        trained = [answer for answer in answers if answer is not None]
+        for k, answer in enumerate(trained):
+            self.tell(stage, first + k, answer)
+        return trained
+
+    def _recalled(self, stage: str, index: int) -> Trained | None:
+        return None if self.kept is None else self.kept.recall(self._name(stage, index))
+
+    def _remember(self, stage: str, index: int, made: Trained) -> None:
+        if self.kept is not None and not made.cut:
+            self.kept.remember(self._name(stage, index), made)
+
+    def _name(self, stage: str, index: int) -> str:
+        return f"{self.edges_key} {stage} {index}"
 
     def _settings(self, own: Tables, prune_to: int, epochs: int | None) -> dict[str, Any]:
         return {
@@ -139,8 +164,10 @@ class Trials:
     def tell(self, stage: str, index: int, made: Trained) -> None:
         """To the listener, the history and the leaderboard."""
         name = f"{stage} {index + 1}: {made.shape}"
+        judged = len(self.tables.val) > 0
         row: Row = {"stage": stage, "architecture": str(made.net.architecture)}
-        row |= {"val_score": made.value, "seconds": made.seconds}
+        row |= {"val_score": made.value} if judged else {}
+        row |= {"seconds": made.seconds}
         self.history.append(row | {"epoch": len(self.history) + 1})
         self.hear(row)
         graph = self.hops.graph
@@ -152,7 +179,7 @@ class Trials:
                 name=name,
                 kind=kind_of(stage),
                 architecture=str(made.net.architecture),
-                val_score=made.value,
+                val_score=made.value if judged else None,
                 weights=made.net.num_weights()[0],
                 edges=graph.edges,
                 macs=macs,
