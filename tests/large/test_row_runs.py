@@ -12,6 +12,7 @@ from gassip import cli
 from gassip.deploy import added, runtime, stored
 from gassip.deploy.row_added import RowLabeller
 from gassip.graph.store import GraphFolder
+from gassip.graph.table_files import read_table
 from gassip.large.rows import trials
 from tests.large.conftest import MODEL
 
@@ -79,7 +80,7 @@ def test_new_nodes_by_stored_hops_equal_the_whole_graph(
     searched: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No old node hears of a new one, so that hops of old ones stay as they are."""
-    tables = [added.read_table(path) for path in new_tables(searched[0], tmp_path)]
+    tables = [read_table(path) for path in new_tables(searched[0], tmp_path)]
     whole = added.load_labeller(searched[1])
     monkeypatch.setattr(stored, "memory", lambda: 1000)
     rows = added.load_labeller(searched[1])
