@@ -28,6 +28,7 @@ from gassip.runs.checked_tensors import (
 from gassip.runs.format import (
     read_file,
     read_ids,
+    read_meta,
     read_preparation,
     read_statistics,
     read_tensors,
