@@ -1,14 +1,29 @@
 """Ray: the same bits as in one process, and errors in one line."""
 
+import os
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gassip import cli
+from gassip.bench.records import Book, Record, Run
+from gassip.commands import clustered
 from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder
 from gassip.large.block_model import BlockModel, draw
-from gassip.large.cluster import InProcess, RayTasks, Tasks, connected, library, told
+from gassip.large.cluster import (
+    InProcess,
+    RayTasks,
+    Tasks,
+    checked,
+    connected,
+    library,
+    told,
+    versions_here,
+)
 from gassip.large.rows.job import Job
 from gassip.large.rows.run import Outcome, run_on_rows
 from gassip.large.rows.search import Options
@@ -62,6 +77,72 @@ def test_a_folder_that_workers_cannot_read(ray_tasks: Tasks) -> None:
     assert isinstance(ray_tasks, RayTasks)
     with pytest.raises(GassipError, match="where every worker sees them"):
         ray_tasks.map(unreadable, None, [("/nowhere/indptr.npy",)])
+
+
+def dies_once(shared: Path, number: int) -> int:
+    """kill -9 of its own worker, half-way, the first time."""
+    mark = shared / str(number)
+    if number == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_task_whose_worker_is_killed_is_started_again(ray_tasks: Tasks, tmp_path: Path) -> None:
+    seen: list[int] = []
+    answers = ray_tasks.map(
+        dies_once, tmp_path, [(k,) for k in range(4)], lambda at, answer: seen.append(at)
+    )
+    assert answers == [0, 1, 4, 9] and sorted(seen) == [0, 1, 2, 3]
+    assert (tmp_path / "1").exists()
+
+
+def recorded_once_killed(shared: clustered.Asked, runs: list[Run]) -> list[Record]:
+    mark = Path(str(shared[0])).with_name(f"seed {runs[0].retrain_seed}")
+    if runs[0].retrain_seed == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return clustered.record_task(shared, runs)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_records_are_neither_lost_nor_doubled(ray_tasks: Tasks, tmp_path: Path) -> None:
+    path = tmp_path / "csbm.graph"
+    write_block_model(MODEL, draw(MODEL), 0.9, path)
+    asked = Run(dataset="graph", method="mlp", settings={"epochs": 3}, retrain_seed=0)
+    runs = [replace(asked, retrain_seed=seed) for seed in range(3)]
+    shared = (str(path), False)
+    here = clustered.collected(InProcess(), runs, shared, None)
+    book = Book(tmp_path / "results")
+    clustered.collected(ray_tasks, runs, shared, book, task=recorded_once_killed)
+    there, _ = book.read("graph")
+    assert sorted(own.run.retrain_seed for own in there) == [0, 1, 2]
+    assert {own.run.key: own.scores for own in there} == {k: r.scores for k, r in here.items()}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_graph_that_workers_cannot_read_is_no_record(ray_tasks: Tasks, tmp_path: Path) -> None:
+    run = Run(dataset="graph", method="mlp", settings={}, retrain_seed=0)
+    book = Book(tmp_path)
+    with pytest.raises(GassipError, match=r"a worker cannot read /nowhere/graph.npz"):
+        clustered.collected(ray_tasks, [run], ("/nowhere/graph.npz", False), book)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_with_another_version_is_refused() -> None:
+    with pytest.raises(GassipError, match=r"gassip is .* there and 0.0 here; install the same"):
+        checked({"gassip": "0.0"}, len, ())
+    assert checked(versions_here(), max, 1, 2) == 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_head_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ray", reason="the extra `cluster` is not installed")
+    words = ["run", "mlp", "--cluster", "127.0.0.1:1", "--quiet"]
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert "--cluster 127.0.0.1:1" in said and len(said.strip().splitlines()) <= 2
 
 
 def test_errors_of_workers_are_one_line() -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from gassip.commands.common import set_threads
 from gassip.commands.summary import number, progress
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def edge_front(graph: "Graph", given: dict[str, Any], args: argparse.Namespace) 
     from gassip.best.edge_ranking import RANKINGS as SCORES
     from gassip.best.edge_ranking import Known
     from gassip.best.pipeline import num_rows, search
-    from gassip.graph.undirected import keep_highest
+    from gassip.large.cluster import connected
     from gassip.settings import preset
 
     settings = preset(args.preset, graph, given)
@@ -43,15 +44,35 @@ def edge_front(graph: "Graph", given: dict[str, Any], args: argparse.Namespace) 
     whole = plan.on(graph, all_edges=True)
     plan = replace(plan, symmetrised=False, soft_edges=False)
     known = Known(whole, agreement_of(whole, plan, args), plan.edge_mask, args.seed)
-    points = [edge_point("all edges", 100.0, whole, everything(plan), args)]
-    with progress("cuts", len(RANKINGS) * len(EDGE_SHARES), args.quiet) as show_point:
-        for ranking in RANKINGS:
-            scores = SCORES[ranking](known)
-            for share in EDGE_SHARES:
-                cut = replace(plan, edge_keep=keep_highest(whole, scores, share / 100))
-                points.append(edge_point(ranking, share, whole, cut, args))
-                show_point({"epoch": len(points) - 1, "val_score": float(points[-1]["val"] or 0)})
-    return points
+    scores = {ranking: SCORES[ranking](known) for ranking in RANKINGS}
+    items: list[tuple[str, float]] = [("all edges", 100.0)]
+    items += [(ranking, share) for ranking in RANKINGS for share in EDGE_SHARES]
+    asked = argparse.Namespace(
+        seed=args.seed, retrains=args.retrains, metric=args.metric, threads=args.threads
+    )
+    with (
+        connected(args.cluster) as tasks,
+        progress("cuts", len(items), args.quiet) as show_point,
+    ):
+
+        def arrived(at: int, made: Point) -> None:
+            show_point({"epoch": at + 1, "val_score": float(made["val"] or 0)})
+
+        return tasks.map(cut_task, (whole, plan, scores, asked), items, arrived)
+
+
+def cut_task(
+    shared: "tuple[Graph, Plan, dict[str, Tensor], argparse.Namespace]", ranking: str, share: float
+) -> Point:
+    """One cut, here or on a worker."""
+    from gassip.graph.undirected import keep_highest
+
+    graph, plan, scores, asked = shared
+    set_threads(asked.threads)
+    if ranking not in scores:
+        return edge_point(ranking, share, graph, everything(plan), asked)
+    cut = replace(plan, edge_keep=keep_highest(graph, scores[ranking], share / 100))
+    return edge_point(ranking, share, graph, cut, asked)
 
 
 def everything(plan: "Plan") -> "Plan":

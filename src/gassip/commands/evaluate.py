@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from gassip.commands.clustered import cluster_flag
 from gassip.commands.common import command, filled, machine_flags, set_threads, whole
 from gassip.commands.graphs import training_graph
 from gassip.commands.summary import number, print_table, progress
@@ -38,6 +39,7 @@ def add(commands: Any) -> None:
         metavar="S",
         help="searches; the first is that of the run (default 1)",
     )
+    cluster_flag(parser)
     machine_flags(parser)
 
 
@@ -59,32 +61,62 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _graph_result(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+    from gassip.large.cluster import connected
     from gassip.runs.write import open_run
 
     made = open_run(folder)
-    graph = training_graph(made, args.device)
-    seed = made.meta["seed"]
-    plans = [_on_device(made.plan, args.device)]
-    plans += [_search_again(made, graph, seed + s, args.quiet) for s in range(1, args.searches)]
-    solutions = [_retrain_all(made, graph, plan, args.seeds, args.quiet) for plan in plans]
+    quiet = args.quiet or args.cluster is not None
+    shared = (folder.resolve(), args.device, args.seeds, args.threads, quiet)
+    with connected(args.cluster) as tasks:
+        found = tasks.map(search_task, shared, [(s,) for s in range(args.searches)])
     return _result(
         made.meta,
-        [[one.scores for one in row] for row in solutions],
-        architectures=[list(plan.architecture.ops) for plan in plans],
-        weights_kept=[row[0].weights_kept for row in solutions],
-        edges_kept=[row[0].edges_kept for row in solutions],
+        [row[0] for row in found],
+        architectures=[row[1] for row in found],
+        weights_kept=[row[2] for row in found],
+        edges_kept=[row[3] for row in found],
     )
+
+
+def search_task(
+    shared: tuple[Path, str, int, int, bool], number: int
+) -> tuple[list[dict[str, dict[str, float]]], list[str], int, int]:
+    """The run's search (number 0) or another one, and its retrainings, here or on a worker:
+    scores, operations, weights and edges."""
+    from gassip.runs.write import open_run
+
+    folder, device, seeds, threads, quiet = shared
+    set_threads(threads)
+    made = open_run(folder)
+    graph = training_graph(made, device)
+    if number:
+        plan = _search_again(made, graph, made.meta["seed"] + number, quiet)
+    else:
+        plan = _on_device(made.plan, device)
+    solutions = _retrain_all(made, graph, plan, seeds, quiet)
+    first = solutions[0]
+    scores = [own.scores for own in solutions]
+    return scores, list(plan.architecture.ops), first.weights_kept, first.edges_kept
 
 
 def _rows_result(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Of a search on rows."""
+    from gassip.large.cluster import connected
     from gassip.large.rows.retrain import evaluated
     from gassip.runs.format import read_meta
 
     total = args.seeds * args.searches
-    with progress(f"retrain × {total}", total, args.quiet) as show:
+    with (
+        connected(args.cluster) as tasks,
+        progress(f"retrain × {total}", total, args.quiet) as show,
+    ):
         scores, architectures, weights, edges = evaluated(
-            folder, seeds=args.seeds, searches=args.searches, threads=args.threads, hear=show
+            folder.resolve(),
+            seeds=args.seeds,
+            searches=args.searches,
+            threads=args.threads,
+            tasks=tasks,
+            hear=show,
         )
     about = {"architectures": architectures, "weights_kept": weights, "edges_kept": edges}
     return _result(read_meta(folder), scores, **about)

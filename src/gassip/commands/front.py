@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gassip.commands.clustered import cluster_flag
 from gassip.commands.common import Parser, command, filled, machine_flags, set_threads, whole
 from gassip.commands.edge_front import edge_front, edges_svg, show_edges
 from gassip.commands.flags import (
@@ -99,6 +100,7 @@ def point_flags(parser: Any) -> None:
         "--out", metavar="DIR", type=filled, help="default runs/<name>-front-seed<N>"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the front in DIR")
+    cluster_flag(parser)
 
 
 def shares(text: str) -> tuple[float, ...]:
@@ -179,26 +181,42 @@ def front(
 ) -> list[Point]:
     """The points, the largest net first; the GCNs after them. The nets found go into `nets`."""
     from gassip.best.pipeline import num_rows, search
+    from gassip.large.cluster import connected
     from gassip.settings import preset
 
     settings = preset(args.preset, graph, given)
     wanted = possible(graph, settings, args.shares)
     with progress("search", num_rows(settings), args.quiet) as show_epoch:
         plan = search(graph, settings, seed=args.seed, metric=args.metric, on_epoch=show_epoch)
-    points = []
-    for share in wanted:
-        try:
-            found, kept = found_point(graph, plan, share, args)
-        except GassipError as error:  # this architecture cannot be so small, though others can
-            print(f"gassip: {share:g}% is left out: {error}", file=sys.stderr)
-            continue
-        points.append(found)
-        nets.append(kept)
-        _tell(found, args.quiet)
-    for hidden in WIDTHS:
-        points.append(gcn_point(plan.on(graph, all_edges=True), settings, hidden, args))
-        _tell(points[-1], args.quiet)
-    return points
+    items = [("found", share) for share in wanted] + [("gcn", width) for width in WIDTHS]
+    shared = (graph, plan, settings, asked_of(args))
+    with connected(args.cluster) as tasks:
+        found = tasks.map(
+            point_task, shared, items, lambda at, made: _tell(made, items[at][1], args.quiet)
+        )
+    nets += [made[1] for made in found if not isinstance(made, str) and made[1] is not None]
+    return [made[0] for made in found if not isinstance(made, str)]
+
+
+def asked_of(args: argparse.Namespace) -> argparse.Namespace:
+    """What the trainings of a point read of the command line."""
+    names = ("seed", "retrains", "metric", "threads")
+    return argparse.Namespace(**{name: vars(args)[name] for name in names})
+
+
+def point_task(
+    shared: "tuple[Graph, Plan, Settings, argparse.Namespace]", kind: str, size: float
+) -> "tuple[Point, Kept | None] | str":
+    """One point, here or on a worker; or why the architecture that was found cannot be so small,
+    though others can."""
+    graph, plan, settings, asked = shared
+    set_threads(asked.threads)
+    if kind == "gcn":
+        return gcn_point(plan.on(graph, all_edges=True), settings, int(size), asked), None
+    try:
+        return found_point(graph, plan, size, asked)
+    except GassipError as error:
+        return str(error)
 
 
 def possible(graph: "Graph", settings: "Settings", wanted: Sequence[float]) -> Sequence[float]:
@@ -288,8 +306,11 @@ def point(label: str, kind: str, solutions: "list[Solution]", metric: str) -> Po
     return row
 
 
-def _tell(row: Point, quiet: bool) -> None:
-    if not quiet:
+def _tell(made: tuple[Point, Kept | None] | str, size: float, quiet: bool) -> None:
+    if isinstance(made, str):
+        print(f"gassip: {size:g}% is left out: {made}", file=sys.stderr)
+    elif not quiet:
+        row = made[0]
         print(
             f"{row['net']}: {row['params']:,} weights, val {_score(row, 'val')}",
             file=sys.stderr,

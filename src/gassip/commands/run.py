@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
+from gassip.commands.clustered import cluster_flag, in_cluster
 from gassip.commands.common import Parser, command, fail, filled, machine_flags, whole
 from gassip.commands.run_plan import pin_threads, plan, what_flags
 from gassip.commands.run_processes import in_processes
@@ -86,6 +87,7 @@ def record_flags(parser: Parser) -> None:
     parser.add_argument(
         "--jobs", type=whole(1), default=1, metavar="N", help="processes, of one thread each"
     )
+    cluster_flag(parser)
     parser.add_argument(
         "--out", metavar="DIR", type=filled, help="write a run's folder; for one seed"
     )
@@ -111,7 +113,9 @@ def run(args: argparse.Namespace) -> int:
             f"{len(runs) - len(left)} of {len(runs)} runs are in {args.results}; skipped",
             file=sys.stderr,
         )
-    if args.jobs > 1 and len(left) > 1:
+    if args.cluster and left:
+        done |= in_cluster(args, left, book, tuned)
+    elif args.jobs > 1 and len(left) > 1:
         done |= in_processes(args, left, book, tuned)
     else:
         done |= _here(args, left, graph, book, tuned)
@@ -143,6 +147,9 @@ def _check(args: argparse.Namespace) -> None:
             "--out and --record exclude each other: a recorded run may be skipped and leave no "
             "folder"
         )
+    if args.cluster and (args.out or args.jobs > 1):
+        other = "--out" if args.out else "--jobs"
+        raise GassipError(f"--cluster and {other} exclude each other; leave one out")
     if args.device != "cpu":
         raise GassipError(f"--device is {args.device!r}; `gassip run` works on the cpu")
 

@@ -9,9 +9,11 @@ A cluster that is started here listens on loopback alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import metadata
 from typing import Any, Protocol, TypeVar
 
+from gassip import __version__
 from gassip.errors import GassipError
 
 T = TypeVar("T")
@@ -64,8 +66,9 @@ class RayTasks:
         items: Sequence[tuple[Any, ...]],
         arrived: Callable[[int, T], None] | None = None,
     ) -> list[T]:
-        task, handle = self.ray.remote(function), self.ray.put(shared)
-        handles = [task.remote(handle, *item) for item in items]
+        task, handle = self.ray.remote(checked), self.ray.put(shared)
+        mine = versions_here()
+        handles = [task.remote(mine, function, handle, *item) for item in items]
         answers: dict[int, T] = {}
         waiting = {own: at for at, own in enumerate(handles)}
         try:
@@ -85,14 +88,34 @@ class RayTasks:
         return [answers[at] for at in range(len(handles))]
 
 
+def versions_here() -> dict[str, str]:
+    """Of what the bits of a task follow from."""
+    found = {"gassip": __version__}
+    for name in ("torch", "numpy"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def checked(versions: dict[str, str], function: Callable[..., T], shared: Any, *item: Any) -> T:
+    """function(shared, *item) on a worker that has the versions of the machine that asks."""
+    for name, here in versions_here().items():
+        if versions.get(name, here) != here:
+            raise GassipError(
+                f"{name} is {here} there and {versions[name]} here; install the same on every "
+                f"machine"
+            )
+    return function(shared, *item)
+
+
 def told(cause: BaseException) -> BaseException:
     """A worker's error as one line here."""
     if isinstance(cause, GassipError):
         return GassipError(f"on a worker: {cause}")
     if isinstance(cause, OSError):
         return GassipError(
-            f"a worker cannot read {cause.filename or cause}; graph and hops must lie where every "
-            f"worker sees them"
+            f"a worker cannot read {cause.filename or cause}; graphs, hops and runs must lie where "
+            f"every worker sees them"
         )
     return GassipError(f"on a worker: {type(cause).__name__}: {first_line(cause)}")
 
