@@ -9,6 +9,7 @@ from gassip.runs.format.contents import read_statistics as read_statistics
 from gassip.runs.format.meta import EXPORTED as EXPORTED
 from gassip.runs.format.meta import digest as digest
 from gassip.runs.format.meta import label_weight as label_weight
+from gassip.runs.format.meta import no_new_nodes as no_new_nodes
 from gassip.runs.format.meta import only_for_own_graph as only_for_own_graph
 from gassip.runs.format.meta import only_here as only_here
 from gassip.runs.format.meta import read_file as read_file

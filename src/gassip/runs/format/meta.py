@@ -141,6 +141,14 @@ def structure_of(meta: Mapping[str, Any]) -> str | None:
     return None if kind is None else str(kind)
 
 
+def no_new_nodes(kind: str) -> str:
+    """Why nodes cannot be added where features were made from the edges, and what to do instead."""
+    remedy = "give the whole graph, new nodes and all: --data PATH"
+    if kind == KINDS[1]:
+        remedy = "search again on the graph with the new nodes in it"
+    return f"the run's features are made of {kind}, which new nodes change for all; {remedy}"
+
+
 def only_here(kind: str | None, ids: Sequence[str] | None) -> None:
     """Refuse another graph where made features have no meaning in it."""
     if kind == KINDS[1] or (kind == KINDS[2] and ids is None):
