@@ -88,7 +88,7 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
     """The graph and its nodes' ids; where it is the one of the run, with the kept edges only and
     the run's labels."""
     from gassip.graph.drift import told_once
-    from gassip.runs.format import only_for_own_graph, only_here, structure_of
+    from gassip.runs.format import on_other_graphs, only_here, structure_of
     from gassip.runs.write import inputs_fingerprint
 
     source = made.meta["source"]
@@ -101,7 +101,7 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
     else:
         if path is not None:
             only_here(structure_of(made.meta), graph.ids)
-        lines = [*told_once(lines, _drift(made, graph)), only_for_own_graph(made.meta) or ""]
+        lines = [*told_once(lines, _drift(made, graph)), on_other_graphs(made.meta) or ""]
     for line in filter(None, lines):
         warn(line)
     return graph, ids

@@ -127,7 +127,7 @@ def _to_label(model: Model, data: str | None) -> tuple[Inputs, Sequence[str]]:
         if inputs.edges is not model.edges:
             only_here(model.structure, parts.ids)
             lines = told_once(lines, model.drift(parts.x, parts.edge_index, parts.edge_weight))
-            lines += [model.only_own] if model.only_own else []
+            lines += [model.elsewhere] if model.elsewhere else []
     for line in lines:
         warn(line)
     return inputs, parts.node_ids()

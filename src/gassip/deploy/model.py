@@ -46,7 +46,7 @@ class Model:
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
     label_weight: float = 0.0  # how much the labels count beside the net on that graph (labels.py)
     labels: Array | None = None  # [N], of its training nodes, -1 elsewhere; None: not stored
-    only_own: str | None = None  # why the net is worse on other graphs; None: it is not
+    elsewhere: str | None = None  # what is missing on another graph; None: nothing
     soft: bool = False  # the kept edges weigh M_G besides what was given
     preparation: Preparation | None = None  # how named columns become x; None: x was given
     statistics: Statistics | None = None  # of the features in training

@@ -24,7 +24,7 @@ from gassip.runs.format import (
     Precision,
     Tensors,
     label_weight,
-    only_for_own_graph,
+    on_other_graphs,
     read_ids,
     read_meta,
     read_preparation,
@@ -68,7 +68,7 @@ def load(folder: str | Path, *, precision: Precision | None = None, reorder: boo
         weighted=source.get("weighted") is not False,
         edges_total=meta["edges_total"],
         statistics=read_statistics(folder, meta),
-        only_own=only_for_own_graph(meta),
+        elsewhere=on_other_graphs(meta),
         reorder=reorder,
         **parts,
     )
