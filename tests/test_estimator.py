@@ -48,7 +48,7 @@ def test_fit_returns_self_and_sets_fitted_attributes(data: Data) -> None:
     assert (
         classifier.solution_.edges_kept
         == classifier.plan_.edge_keep.sum()
-        < classifier.graph_.num_edges
+        <= classifier.graph_.num_edges
     )
     assert is_classifier(classifier)
 

@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -163,3 +165,40 @@ def test_the_training_graph_has_no_drift(run: Path) -> None:
 def test_a_mapping_or_a_frame_is_expected(run: Path) -> None:
     with pytest.raises(GassipError, match="nodes is a list; expected a DataFrame"):
         load(run).add([1], ENDS)
+
+
+@pytest.mark.parametrize(("edges", "remedy"), [(False, "--data PATH"), (True, "search again")])
+def test_nodes_are_not_added_where_features_were_made(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str], edges: bool, remedy: str
+) -> None:
+    graph = gassip.from_frames(NODES, EDGES)
+    kind = "degree and position" if edges else "degree"
+    graph = replace(graph, structure=kind, preparation=None)
+    net = random_net(graph, Architecture(ops=("GCNConv", "SAGEConv"), hidden=(4,)))
+    save_run(tmp_path / "run", graph, net)
+    assert main(["predict", str(tmp_path / "run"), "--add", *files, "--out", "-"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and f"made of {kind}, which new nodes change" in told
+    assert remedy in told
+
+
+def test_new_texts_are_warned_of_once_and_with_the_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the towns x and y come twice and r once, so that there is a feature for others."""
+    nodes = NODES.assign(town=["x", "y", "x", "r", "y", "y"])
+    graph = gassip.from_frames(nodes, EDGES)
+    net = random_net(graph, Architecture(ops=("GCNConv", "SAGEConv"), hidden=(4,)))
+    save_run(tmp_path / "run", graph, net)
+    other = tmp_path / "other"
+    other.mkdir()
+    nodes.assign(town=["x", "q", "z", "z", "r", "y"]).to_csv(other / "nodes.csv", index=False)
+    EDGES.to_csv(other / "edges.csv", index=False)
+    line = "column town: 3 of 6 cells hold a text that training did not have ('q', 'z')"
+    for start in (lambda words: main(["predict", *words]), runtime):
+        assert start([str(tmp_path / "run"), "--data", str(other), "--out", "-"]) == 0
+        told = capsys.readouterr().err
+        assert told.count("column town") == 1 and line in told
+    changed = nodes.assign(town=["x", "q", "z", "z", "r", "y"])
+    with pytest.warns(gassip.GassipWarning, match=re.escape(line)):
+        gassip.from_frames(changed, EDGES, like=graph)

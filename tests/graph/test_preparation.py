@@ -219,3 +219,17 @@ def test_a_damaged_number_is_refused(change: dict[str, object]) -> None:
     content["numbers"][0] |= change
     with pytest.raises(GassipError, match="is damaged"):
         Preparation.from_json(json.dumps(content))
+
+
+def test_new_texts_are_told_from_rare_ones() -> None:
+    """x and y come twice; r and s are rare, one feature for both; z is new."""
+    made = fit_preparation(texts(town=["x", "x", "y", "y", "r", "s"]), ["town"], [])
+    (town,) = made.categories
+    assert town.names == ("x", "y") and town.other and town.rare == ("r", "s")
+    assert made.new_texts(texts(town=["x", "r", "s"])) == []
+    (line,) = made.new_texts(texts(town=["z", "x", "z", "", "s"]))
+    assert line == "column town: 3 of 5 cells hold a text that training did not have ('z', '')"
+    assert Preparation.from_json(made.to_json()) == made
+    stored = json.loads(made.to_json())
+    del stored["categories"][0]["rare"]  # as an earlier version wrote it: nothing is known
+    assert Preparation.from_json(json.dumps(stored)).new_texts(texts(town=["z"])) == []

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from gassip.best.anytime import search_until
 from gassip.best.pipeline import Checkpoint
+from gassip.best.serves import weigh_graphs
 from gassip.budget.budget import Budget
 from gassip.budget.candidates import retrain_best, search_within
 from gassip.budget.fit import retrain_within
@@ -19,6 +20,7 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.settings import Settings
 from gassip.train.deadline import Deadline, TimeUp, seconds_of
+from gassip.train.inductive import Inductive
 from gassip.train.plan import Plan, Solution
 
 WRITING = 0.3  # seconds for what does not grow with the graph
@@ -57,6 +59,7 @@ class Found:
     solution: Solution
     rows: list[Row]  # epochs of the retraining
     cut: bool = False  # whether a time limit ended the search
+    inductive: Inductive | None = None  # the score on new nodes, if it was needed
 
 
 class Search:
@@ -121,6 +124,24 @@ class Search:
             return Found(found.plan, found.solution(self.graph, began=began), [], found.cut)
         plan, solution = self.cut_to_budget(found.plan, limit.search)
         return Found(plan, solution, self.rows, found.cut)
+
+    def weighed(self, found: Found) -> Found:
+        """With the net that serves the graphs asked for (best/serves.py)."""
+        rows: list[Row] = []
+
+        def train(plan: Plan) -> tuple[Plan, Solution]:
+            hear = rows.append
+            return retrain_within(
+                self.graph, plan, self.budget, seed=self.seed, metric=self.metric, on_epoch=hear
+            )
+
+        served = weigh_graphs(
+            self.graph, found.plan, found.solution, train, seed=self.seed, metric=self.metric
+        )
+        if served is None:
+            return found
+        kept = found.rows if served.solution is found.solution else rows
+        return Found(served.plan, served.solution, kept, found.cut, served.inductive)
 
     def cut_to_budget(self, plan: Plan, deadline: Deadline) -> tuple[Plan, Solution]:
         """Retrained until the deadline; without pruning if that takes too long."""

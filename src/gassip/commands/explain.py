@@ -81,7 +81,8 @@ def rows(decision: "Decision", statistics: dict[str, str]) -> list[tuple[str, ..
     for row in decision.tried:
         score, statistic = row.get("score"), row.get("statistic")
         shown = (_number(score), _number(statistic, "+.2f"))
-        out.append(("", f"  {row['name']}", *shown, ""))
+        new = f"; on new nodes {row['new_nodes']:.4f}" if "new_nodes" in row else ""
+        out.append(("", f"  {row['name']}{new}", *shown, ""))
     return out
 
 

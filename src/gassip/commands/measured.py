@@ -5,7 +5,7 @@ constant     the score of naming the largest class for every validation node
 latency_ms   one inference on the run's graph, if a budget bounds it
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gassip.best.rules import FEW_WEIGHTS
@@ -13,17 +13,17 @@ from gassip.operations import gcn_weights
 
 if TYPE_CHECKING:
     from gassip.budget.budget import Budget
+    from gassip.budget.timed import Found
     from gassip.graph.graph import Graph
     from gassip.metrics import Metric
-    from gassip.train.plan import Plan, Solution
+    from gassip.train.plan import Decision
 
 Row = tuple[str, str]
 
 
 def measure(
     graph: "Graph",
-    plan: "Plan",
-    solution: "Solution",
+    found: "Found",
     budget: "Budget",
     *,
     seed: int,
@@ -36,12 +36,41 @@ def measure(
     from gassip.nn.net import Net
     from gassip.train.inductive import inductive_score
 
+    solution = found.solution
     out: dict[str, object] = {"constant": constant_score(graph, metric)}
+    if (made_for := weighed(found.plan.decisions)) is not None:
+        out["serves"] = made_for
     if inductive:
-        made = inductive_score(graph, plan, solution, seed=seed, metric=metric)
+        made = found.inductive
+        if made is None:
+            made = inductive_score(graph, found.plan, solution, seed=seed, metric=metric)
         out["inductive"] = None if made is None else made.to_json()
     if budget.max_latency_ms is not None and isinstance(solution.model, Net):
         out["latency_ms"] = latency_ms(solution.model, solution.graph)
+    return out
+
+
+def weighed(decisions: "Sequence[Decision]") -> dict[str, object] | None:
+    """What was weighed for the graphs that the net serves (best/serves.py)."""
+    from gassip.best.serves import STAGE
+
+    made = next((own for own in decisions if own.stage == STAGE), None)
+    if made is None:
+        return None
+    kept = ("name", "score", "new_nodes")
+    tried = [{key: row[key] for key in kept if key in row} for row in made.tried]
+    return {"taken": made.taken, "tried": tried}
+
+
+def serves_rows(meta: Mapping[str, Any]) -> list[Row]:
+    """Both nets that were weighed, with both figures."""
+    tried = (meta.get("serves") or {}).get("tried", [])
+    out = list[Row]()
+    for row in tried:
+        figures = [f"val {row['score']:.4f}"] if "score" in row else []
+        figures += [f"new nodes {row['new_nodes']:.4f}"] if "new_nodes" in row else []
+        mark = " (taken)" if row["name"] == meta["serves"]["taken"] else ""
+        out.append(("", f"{row['name']}: {', '.join(figures)}{mark}"))
     return out
 
 

@@ -88,11 +88,13 @@ def _labels(folder: Path, data: str | None) -> str:
 def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str]]":
     """The graph and its nodes' ids; where it is the one of the run, with the kept edges only and
     the run's labels."""
-    from gassip.runs.format import only_for_own_graph, only_here, structure_of
+    from gassip.graph.drift import told_once
+    from gassip.runs.format import on_other_graphs, only_here, structure_of
     from gassip.runs.write import inputs_fingerprint
 
     source = made.meta["source"]
     graph, ids = _own_graph(made) if path is None else _other_graph(made, path)
+    lines = [] if path is None else list(graph.notes)
     if inputs_fingerprint(graph) == source.get("inputs_fingerprint"):
         graph = replace(graph, edge_index=made.edge_index, edge_weight=made.edge_weight)
         if made.model.label_weight:
@@ -100,9 +102,9 @@ def _graph_to_label(made: "Run", path: str | None) -> "tuple[Graph, Sequence[str
     else:
         if path is not None:
             only_here(structure_of(made.meta), graph.ids)
-        for line in (only_for_own_graph(made.meta), *_drift(made, graph)):
-            if line:
-                warn(line)
+        lines = [*told_once(lines, _drift(made, graph)), on_other_graphs(made.meta) or ""]
+    for line in filter(None, lines):
+        warn(line)
     return graph, ids
 
 
@@ -137,8 +139,6 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
     from gassip.runs.format import structure_of
 
     parts = data.read_inputs(path, made.preparation)
-    for note in parts.notes:
-        warn(note)
     with files.naming(path):
         if parts.bare:
             kind = structure_of(made.meta)
@@ -154,7 +154,7 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
             undirected=bool(made.meta["source"].get("undirected")),
             normalize=bool(made.meta["source"].get("normalize")),
         )
-        graph = as_weighted(graph, made.meta["source"])
+        graph = replace(as_weighted(graph, made.meta["source"]), notes=parts.notes)
         if graph.num_features != made.meta["features"]:
             raise GassipError(
                 f"x has {graph.num_features} features; the run's graph has {made.meta['features']}"

@@ -34,7 +34,7 @@ from gassip.commands.flags import (
     show_help,
 )
 from gassip.commands.graphs import SPLIT, graph_flags, graph_name, load_graph, say_which_graph
-from gassip.commands.measured import measure, of_reference, useless
+from gassip.commands.measured import measure, of_reference, serves_rows, useless
 from gassip.commands.measured import rows as measured_rows
 from gassip.commands.search_rows import large_flags, on_rows, search_on_rows
 from gassip.commands.summary import print_summary, score_rows, seconds_row, share
@@ -301,14 +301,10 @@ def _search(
             again=watch.retrained,
         )
         found = search.run(kept, jobs_of(args), limit)
+        on_new_nodes = _inductive(args, found.solution.seconds)
+        found = search.weighed(found) if on_new_nodes else found
         measured = measure(
-            graph,
-            found.plan,
-            found.solution,
-            budget,
-            seed=args.seed,
-            metric=args.metric,
-            inductive=_inductive(args, found.solution.seconds),
+            graph, found, budget, seed=args.seed, metric=args.metric, inductive=on_new_nodes
         )
         meta = artefact.save(
             out,
@@ -388,7 +384,7 @@ def decided_rows(meta: "Meta") -> list[tuple[str, str]]:
         rows.append(("pruning", f"to {meta['recipe']['prune_to']:,} weights in training"))
     if weight := meta["net"]["label_weight"]:
         rows.append(("label propagation", f"added to the logits with weight {weight:.2f}"))
-        rows.append(("", for_which_graphs(meta)))
+        rows += [("", for_which_graphs(meta)), *serves_rows(meta)]
     return rows
 
 

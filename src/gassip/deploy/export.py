@@ -114,7 +114,8 @@ def runtime_files(
     }
     made["soft_edges"] = store.soft_edges(meta)
     made["label_weight"] = store.label_weight(meta)
-    made["labels_in_training"] = store.only_for_own_graph(meta) is not None
+    made["labels_in_training"] = store.labels_in_training(meta)
+    made["inductive"] = meta.get("inductive")
     made["agreement"] = _agreement(folder, precision)
     if made["label_weight"] and "inputs.safetensors" not in contents:
         made["agreement"] += "; without the run's labels the net's own scores"

@@ -14,6 +14,7 @@ from gassip.deploy.runtime import load
 from gassip.deploy.stored import is_row_run
 from gassip.errors import GassipError
 from gassip.graph.checks import Array
+from gassip.graph.drift import told_once
 from gassip.graph.structure import made_features
 from gassip.runs.format import Precision, labels_csv, only_here, read_meta
 
@@ -126,8 +127,8 @@ def _to_label(model: Model, data: str | None) -> tuple[Inputs, Sequence[str]]:
         lines = list(parts.notes)
         if inputs.edges is not model.edges:
             only_here(model.structure, parts.ids)
-            lines += [model.only_own] if model.only_own else []
-            lines += model.drift(parts.x, parts.edge_index, parts.edge_weight)
+            lines = told_once(lines, model.drift(parts.x, parts.edge_index, parts.edge_weight))
+            lines += [model.elsewhere] if model.elsewhere else []
     for line in lines:
         warn(line)
     return inputs, parts.node_ids()

@@ -19,11 +19,12 @@ from gassip.deploy.numpy_products import Room, Scratch, Sums, fresh
 from gassip.errors import GassipError
 from gassip.graph.checks import Array, Table, canonical, clean_edges, dense, normalized, pattern
 from gassip.graph.columns import Table as Columns
-from gassip.graph.drift import Statistics, drift
+from gassip.graph.drift import Statistics, drift, told_once
 from gassip.graph.parts import row_numbers
 from gassip.graph.preparation import Preparation
 from gassip.graph.table_frames import as_table
 from gassip.graph.tables import parts_of
+from gassip.runs.format import no_new_nodes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,7 +46,7 @@ class Model:
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
     label_weight: float = 0.0  # how much the labels count beside the net on that graph (labels.py)
     labels: Array | None = None  # [N], of its training nodes, -1 elsewhere; None: not stored
-    only_own: str | None = None  # why the net is worse on other graphs; None: it is not
+    elsewhere: str | None = None  # what is missing on another graph; None: nothing
     soft: bool = False  # the kept edges weigh M_G besides what was given
     preparation: Preparation | None = None  # how named columns become x; None: x was given
     statistics: Statistics | None = None  # of the features in training
@@ -271,10 +272,7 @@ class Model:
 def added(model: Model, nodes: Columns, edges: Columns) -> tuple[Model, list[str]]:
     """The model with nodes and edges added by id, and what there is to warn of."""
     if model.structure is not None:
-        raise GassipError(
-            "the features of the run's graph were made from its edges, which new nodes change; "
-            "give the whole graph: --data PATH"
-        )
+        raise GassipError(no_new_nodes(model.structure))
     old = model.ids or row_numbers(model.edges.shape[0])
     parts = parts_of(
         nodes, edges, labels=False, prepared=False, preparation=model.preparation, known=old
@@ -282,7 +280,7 @@ def added(model: Model, nodes: Columns, edges: Columns) -> tuple[Model, list[str
     more = model.extend(parts.x, parts.edge_index, parts.edge_weight)
     new = np.arange(len(old), len(old) + parts.x.shape[0])
     count = np.diff(more.edges.indptr)[new].sum() / new.size
-    lines = [*parts.notes, *model._differs(model._whole_table(parts.x), count)]
+    lines = told_once(parts.notes, model._differs(model._whole_table(parts.x), count))
     return replace(more, ids=(*old, *parts.node_ids())), lines
 
 

@@ -26,6 +26,7 @@ from torch import nn
 
 from gassip.best.anytime import both
 from gassip.best.pipeline import num_rows, planned_steps, search
+from gassip.best.serves import weigh_graphs
 from gassip.budget.budget import Budget
 from gassip.budget.fit import check_possible, retrain_within
 from gassip.budget.timed import Limit, Search
@@ -42,9 +43,9 @@ from gassip.runs.write import inputs_fingerprint, open_run, retrained, save
 from gassip.settings import Settings, preset
 from gassip.threads import one_thread
 from gassip.train.events import Listener, Watch
-from gassip.train.inductive import inductive_score
+from gassip.train.inductive import MOST_SECONDS, inductive_score
 from gassip.train.leaderboard import final, to_rows
-from gassip.train.plan import Solution
+from gassip.train.plan import Plan, Solution
 from gassip.train.refit import refit_plan, with_validation_labels
 from gassip.train.trainer import predict as class_scores
 from gassip.train.trainer import retrain
@@ -139,8 +140,23 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
                 graph, settings, seed=seed, metric=metric, on_epoch=hear, jobs=self.jobs
             )
             self.solution_ = retrain(graph, self.plan_, seed=seed, metric=metric, on_epoch=again)
+        if limit is None and self.solution_.seconds < MOST_SECONDS:
+            self._weigh_graphs(graph, budget)
         self.searched_ = self.solution_
         watch.done()
+
+    def _weigh_graphs(self, graph: Graph, budget: Budget) -> None:
+        """The net that serves the graphs asked for, if label propagation has a part in it."""
+        options: dict[str, Any] = {"seed": self.seed, "metric": self.metric}
+
+        def train(plan: Plan) -> tuple[Plan, Solution]:
+            if budget:
+                return retrain_within(graph, plan, budget, **options)
+            return plan, retrain(graph, plan, **options)
+
+        served = weigh_graphs(graph, self.plan_, self.solution_, train, **options)
+        if served is not None:
+            self.plan_, self.solution_ = served.plan, served.solution
 
     def _refit(self, graph: Graph) -> Graph:
         """Train what was found on validation labels too; the graph with these for training."""

@@ -8,7 +8,7 @@ from gassip.graph.csr import Csr
 from gassip.graph.drift import Statistics, drift
 from gassip.graph.graph import Graph
 from gassip.nn.net import Model
-from gassip.runs.format import only_for_own_graph
+from gassip.runs.format import on_other_graphs
 from gassip.train.plan import Plan
 
 
@@ -37,7 +37,7 @@ def warnings_on(graph: Graph, training: Training, plan: Plan, model: Model) -> l
     )
     recipe = plan.recipe
     about = {"label_weight": recipe.label_weight, "labels_in_training": recipe.labels_in_training}
-    missing = only_for_own_graph(about)
+    missing = on_other_graphs(about)
     return [missing, *lines] if missing else lines
 
 

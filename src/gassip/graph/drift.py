@@ -3,12 +3,14 @@ kept in the run, and what differs from them beyond chance.
 
     far outside   a value further outside the training range than half the range is wide
     outside       more than a tenth of the nodes (at least 20 are needed) outside the training range
-    unknown       a text that training did not have; more "other" texts than twice as in training
+    unknown       a text that training did not have (of tables, told by preparation.py); more rare
+                  texts than twice as in training
     density       edges per node, ten times as many or a tenth
 
 Shapes: N nodes, D features.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +70,13 @@ def drift(
     numbers = read[~np.isin(read, one_hot)] if one_hot.size else read
     lines += _ranges(x, statistics, numbers, preparation)
     return lines + ([] if preparation is None else _texts(x, statistics, preparation))
+
+
+def told_once(notes: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Notes of a table, and the lines on what they have not told: new texts are known exactly to
+    the table, and to x only as features of 0."""
+    told = {note.partition(":")[0] for note in notes if note.startswith("column ")}
+    return [*notes, *(line for line in lines if line.partition(":")[0] not in told)]
 
 
 def _density(now: float, then: float) -> list[str]:

@@ -24,6 +24,7 @@ from gassip.graph.columns import Kind, Problems, Table, kind_of, values_as
 
 MOST_CATEGORIES = 32  # features of one column of texts, `other` among them
 LEAST_FREQUENCY = 2  # cells with a text, for a feature of its own
+MOST_RARE = 1000  # rare texts of a column that are kept, so that new ones are told from them
 SPARSE = 0.15  # share of cells other than 0 under which a column counts as sparse, as graph.py
 OTHER = "other"
 
@@ -49,6 +50,14 @@ class Category:
     name: str
     names: tuple[str, ...]  # "": missing
     other: bool
+    rare: tuple[str, ...] | None = ()  # the others; None: not known, there were too many
+
+    def unknown(self, cells: np.ndarray) -> list[str]:
+        """The cells that hold a text which training did not have, as far as that is known."""
+        if self.rare is None:
+            return []
+        known = {*self.names, *self.rare}
+        return [str(text) for text in cells if text not in known]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +115,20 @@ class Preparation:
         old = {*self.columns, *self.left_out, *known}
         return [name for name in table.columns if name not in old]
 
+    def new_texts(self, table: Table) -> list[str]:
+        """A line for each column with texts that training did not have, and how many there are."""
+        lines = list[str]()
+        for category in self.categories:
+            column = table.columns[category.name]
+            new = category.unknown(values_as(column, "category", table, Problems()))
+            if new:
+                named = listed([repr(text[:20]) for text in dict.fromkeys(new)], 3)
+                what = (
+                    f"{len(new):,} of {table.rows:,} cells hold a text that training did not have"
+                )
+                lines.append(f"column {category.name}: {what} ({named})")
+        return lines
+
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, allow_nan=False) + "\n"
 
@@ -115,14 +138,7 @@ class Preparation:
         try:
             found = json.loads(text)
             numbers = tuple(_number_of(number) for number in found["numbers"])
-            categories = tuple(
-                Category(
-                    name=_str(category["name"]),
-                    names=tuple(_str(name) for name in category["names"]),
-                    other=_bool(category["other"]),
-                )
-                for category in found["categories"]
-            )
+            categories = tuple(_category_of(category) for category in found["categories"])
             left_out = tuple(_str(name) for name in found["left_out"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise GassipError(f"preparation.json is damaged ({error})") from error
@@ -174,9 +190,9 @@ def fit_preparation(table: Table, names: Sequence[str], said: list[str]) -> Prep
     return replace(found, categories=categories, left_out=(*constant, *rare))
 
 
-def listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
+def listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _constant(values: np.ndarray) -> bool:
@@ -275,7 +291,9 @@ def _categories(fitted: Any, texts: Mapping[str, list[str]]) -> list[Category]:
     for at, (name, names) in enumerate(texts.items()):
         others = set() if rare[at] is None else {int(code) for code in rare[at]}
         kept = tuple(text for code, text in enumerate(names) if code not in others)
-        out.append(Category(name=name, names=kept, other=bool(others)))
+        rest = tuple(text for code, text in enumerate(names) if code in others)
+        seldom = rest if len(rest) <= MOST_RARE else None
+        out.append(Category(name=name, names=kept, other=bool(others), rare=seldom))
     return out
 
 
@@ -295,6 +313,18 @@ def _number_of(stored: Mapping[str, object]) -> Number:
     if made.scale <= 0:
         raise ValueError(f"the scale of column {made.name} is {made.scale}")
     return made
+
+
+def _category_of(stored: Mapping[str, Any]) -> Category:
+    """Earlier versions kept no rare texts."""
+    other = _bool(stored["other"])
+    rare = stored.get("rare", None if other else ())
+    return Category(
+        name=_str(stored["name"]),
+        names=tuple(_str(name) for name in stored["names"]),
+        other=other,
+        rare=None if rare is None else tuple(_str(name) for name in rare),
+    )
 
 
 def _str(value: object) -> str:

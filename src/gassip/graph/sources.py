@@ -1,12 +1,13 @@
 """Graphs from what users hold in memory: pandas frames."""
 
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from gassip.errors import GassipError
+from gassip.errors import GassipError, GassipWarning
 from gassip.graph.datasets import build
 from gassip.graph.graph import Graph, to_numpy
 from gassip.graph.parts import Parts
@@ -46,6 +47,8 @@ def from_frames(
     names = Names(id=id, label=label, split=split, source=source, target=target, weight=weight)
     parts = _frame_parts(nodes, edges, names, like)
     if like is not None:
+        for line in parts.notes:  # what training did not have
+            warnings.warn(line, GassipWarning, stacklevel=2)
         return _inputs_like(parts, like, name, undirected)
     return build(parts, name=name, seed=seed, undirected=undirected, normalize=False)
 

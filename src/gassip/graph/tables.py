@@ -108,9 +108,12 @@ def _features(
             preparation = fit_preparation(nodes, columns, said)
         if preparation is None:
             return plain_numbers(nodes, columns), None
+        x = preparation.apply(nodes)
         if new := preparation.new_columns(nodes, names.of_nodes):
             said.append(f"{nodes.name}: left out, since training did not have it: {listed(new)}")
-        return preparation.apply(nodes), preparation
+        if not fitted:
+            said += preparation.new_texts(nodes)
+        return x, preparation
     except GassipError as error:
         problems.lines.extend(error.lines)
         return np.zeros((nodes.rows, 0)), None

@@ -133,11 +133,14 @@ def _decision(own: dict[str, object]) -> Element:
     if not isinstance(tried, list) or not tried:
         return tag("p", head, class_="decision")
     names = [str(row.get("name", "")) for row in tried]
-    rows = [[str(row.get("name", "")), _value(row.get("score"), 4), _value(row.get("statistic"), 2)]
+    columns = [("score", 4), *([("new_nodes", 4)] if "new_nodes" in tried[0] else []),
+               ("statistic", 2)]  # fmt: skip
+    rows = [[str(row.get("name", "")), *(_value(row.get(key), digits) for key, digits in columns)]
             for row in tried]  # fmt: skip
     taken = [k for k, name in enumerate(names) if name == own.get("taken")]
     stage = str(own.get("stage", ""))
-    made = table(["tried", "score", "statistic"], rows, name=f"Tried: {stage}", numbers=(1, 2),
+    heads = ["tried", *(key.replace("_", " ") for key, _ in columns)]
+    made = table(heads, rows, name=f"Tried: {stage}", numbers=tuple(range(1, len(heads))),
                  marked=taken)  # fmt: skip
     threshold = own.get("threshold")
     bound = "" if threshold is None else f", threshold {shown(threshold)}"

@@ -44,13 +44,32 @@ class Inductive:
 def inductive_score(
     graph: Graph, plan: Plan, solution: Solution, *, seed: int, metric: Metric
 ) -> Inductive | None:
-    """None if there are too few validation nodes, if the metric is not defined on them, or if x was
-    made from the edges of the whole graph."""
-    if graph.structure is not None:
+    """None where `held_out_logits` is, or if the metric is not defined on the nodes."""
+    began, held = time.perf_counter(), held_out(graph, seed)
+    logits = held_out_logits(graph, plan, held, seed=seed, metric=metric)
+    if logits is None:
         return None
-    began = time.perf_counter()
-    held = held_out(graph, seed)
-    if int(held.sum()) < LEAST:
+    value = score(metric, logits, graph.y[held])
+    seen = score(metric, predict(solution.model, solution.graph)[held], graph.y[held])
+    return inductive_of(value, seen, held, began)
+
+
+def inductive_of(
+    value: float | None, seen: float | None, held: Tensor, began: float
+) -> Inductive | None:
+    """Both scores of the nodes [N] bool; None if the metric is not defined on them."""
+    if value is None or seen is None:
+        return None
+    seconds = time.perf_counter() - began
+    return Inductive(score=value, seen=seen, nodes=int(held.sum()), seconds=seconds)
+
+
+def held_out_logits(
+    graph: Graph, plan: Plan, held: Tensor, *, seed: int, metric: Metric
+) -> Tensor | None:
+    """What the net says of nodes [N] bool that its training has not seen, [held, C]. None if they
+    are too few, or if x was made from the edges of the whole graph."""
+    if graph.structure is not None or int(held.sum()) < LEAST:
         return None
     whole = plan.on(graph, all_edges=True)
     unseen = _without(whole, plan, held)
@@ -58,13 +77,7 @@ def inductive_score(
         return None
     model = retrain(*unseen, seed=seed, metric=metric).model
     model.label_weight = 0.0
-    y = graph.y[held]
-    value = score(metric, predict(model, _attached(whole, plan, held))[held], y)
-    seen = score(metric, predict(solution.model, solution.graph)[held], y)
-    if value is None or seen is None:
-        return None
-    seconds = time.perf_counter() - began
-    return Inductive(score=value, seen=seen, nodes=int(held.sum()), seconds=seconds)
+    return predict(model, _attached(whole, plan, held))[held]
 
 
 def held_out(graph: Graph, seed: int) -> Tensor:

@@ -50,7 +50,7 @@ MODEL_FIELDS = (
     "soft",
     "preparation",
     "statistics",  # for warnings of `predict` alone
-    "only_own",
+    "elsewhere",
     "reorder",
 )
 

@@ -9,7 +9,9 @@ from gassip.runs.format.contents import read_statistics as read_statistics
 from gassip.runs.format.meta import EXPORTED as EXPORTED
 from gassip.runs.format.meta import digest as digest
 from gassip.runs.format.meta import label_weight as label_weight
-from gassip.runs.format.meta import only_for_own_graph as only_for_own_graph
+from gassip.runs.format.meta import labels_in_training as labels_in_training
+from gassip.runs.format.meta import no_new_nodes as no_new_nodes
+from gassip.runs.format.meta import on_other_graphs as on_other_graphs
 from gassip.runs.format.meta import only_here as only_here
 from gassip.runs.format.meta import read_file as read_file
 from gassip.runs.format.meta import read_meta as read_meta

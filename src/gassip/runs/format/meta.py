@@ -121,15 +121,30 @@ def label_weight(meta: Mapping[str, Any]) -> float:
     return float(given)
 
 
-def only_for_own_graph(meta: Mapping[str, Any]) -> str | None:
-    """Why the net is worse on other graphs; None if nothing of the training graph is missing."""
-    weight = label_weight(meta)
+def labels_in_training(meta: Mapping[str, Any]) -> bool:
+    """Whether the net was trained with label propagation, which other graphs do not have."""
     recipe = _entry(meta, "recipe")
-    if not weight or not meta.get("labels_in_training", recipe.get("labels_in_training", True)):
+    given = meta.get("labels_in_training", recipe.get("labels_in_training", True))
+    return bool(label_weight(meta)) and bool(given)
+
+
+def on_other_graphs(meta: Mapping[str, Any]) -> str | None:
+    """What label propagation, of the training graph alone, means on another graph; None if it has
+    no part in the net."""
+    weight, made = label_weight(meta), _entry(meta, "inductive")
+    if not weight:
         return None
+    scores = [made.get(name) for name in ("score", "seen")]
+    new, seen = (own if isinstance(own, float) else None for own in scores)
+    figures = "" if new is None or seen is None else f" (val {new:.4f} on new nodes for {seen:.4f})"
+    if labels_in_training(meta):
+        return (
+            f"the net was trained with label propagation (weight {weight:.2f}), which another "
+            f"graph does not have: its labels are worse there{figures}; search with --for any"
+        )
     return (
-        f"the net was trained with label propagation (weight {weight:.2f}), which another graph "
-        "does not have: its labels are worse there; search with --for any"
+        f"labels of the training graph, which count there with weight {weight:.2f}, are not used "
+        f"on another graph{figures}"
     )
 
 
@@ -139,6 +154,14 @@ def structure_of(meta: Mapping[str, Any]) -> str | None:
     if kind is not None and kind not in KINDS:
         raise GassipError(f"the run's features are made of {str(kind)[:40]!r}, which is not known")
     return None if kind is None else str(kind)
+
+
+def no_new_nodes(kind: str) -> str:
+    """Why nodes cannot be added where features were made from the edges, and what to do instead."""
+    remedy = "give the whole graph, new nodes and all: --data PATH"
+    if kind == KINDS[1]:
+        remedy = "search again on the graph with the new nodes in it"
+    return f"the run's features are made of {kind}, which new nodes change for all; {remedy}"
 
 
 def only_here(kind: str | None, ids: Sequence[str] | None) -> None:
