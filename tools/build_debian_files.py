@@ -1,6 +1,7 @@
 """debian-files: the files of Debian's packages as a graph of nine million nodes.
 
     python tools/build_debian_files.py Contents-amd64.gz Contents-all.gz --out debian-files
+    python tools/build_debian_files.py /var/lib/apt/lists/*Contents*.lz4 --out debian-files
 
 Debian's Contents indices name each file with the section and name of its package (`apt-file update`
 fetches them). Nodes are files and directories, features are hashed letters of the name, a label is
@@ -14,6 +15,7 @@ Writes nodes-*.parquet and edges-*.parquet for `gassip import`.
 import argparse
 import gzip
 import hashlib
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -57,10 +59,23 @@ class Tree:
 
 
 def lines_of(paths: Iterable[Path]) -> Iterator[str]:
+    """Of indices as they are on a mirror (.gz), or as apt keeps them (.lz4), which unpacks them."""
     for path in paths:
+        if path.suffix == ".lz4":
+            yield from unpacked_by_apt(path)
+            continue
         opened = gzip.open if path.suffix == ".gz" else open
         with opened(path, "rt", encoding="utf-8", errors="replace") as file:
             yield from file
+
+
+def unpacked_by_apt(path: Path) -> Iterator[str]:
+    words = ["/usr/lib/apt/apt-helper", "cat-file", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stdout is not None
+        yield from process.stdout
+    if process.returncode:
+        raise SystemExit(f"{path}: apt-helper ended with status {process.returncode}")
 
 
 def read(lines: Iterable[str]) -> Tree:

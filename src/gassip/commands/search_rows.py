@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 LARGE_FROM = 500_000  # nodes of a graph folder from which `auto` searches on rows
 WRITING = (0.1, 3.0)  # scores, folder and page: of the time limit, and at least so many seconds
-SETTINGS = ("size_share", "size_steps", "label_propagation")  # of `best`, that count here too
+# of `best`, that count here too
+SETTINGS = ("size_share", "size_steps", "label_propagation", "edge_shares", "edge_rankings")
 BUDGETS = ("max_params", "max_bytes")
 PRECISIONS = ("float32", "float16", "int8")
 
@@ -187,7 +188,20 @@ def options_of(
         most_weights=most_weights(budget, graph),
         teach=args.preset != "fast",
         label_propagation=bool(given.get("label_propagation", True)),
+        **cuts_of(given),
     )
+
+
+def cuts_of(given: dict[str, Any]) -> dict[str, Any]:
+    """--edge-shares and --edge-rankings, checked as those of `best`; shares of 1 are no cut."""
+    from gassip.settings.best import EdgeCut
+
+    named = {name: given[name] for name in ("edge_shares", "edge_rankings") if name in given}
+    if "edge_rankings" in named and "edge_shares" not in named:
+        raise GassipError("--edge-rankings is for --edge-shares in a search on rows; give both")
+    cut = EdgeCut(**named)
+    shares = tuple(share for share in cut.edge_shares if share < 1) if named else ()
+    return {"edge_shares": shares, "edge_rankings": cut.edge_rankings}
 
 
 def most_weights(budget: Budget, graph: "GraphFolder") -> float:

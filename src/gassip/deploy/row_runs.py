@@ -20,7 +20,7 @@ from gassip.deploy.numpy_layers import layers_of
 from gassip.deploy.stored import is_row_run, own_graph
 from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder, parquet
-from gassip.large.adjacency import stored_edges
+from gassip.large.adjacency import CUT, stored_edges
 from gassip.large.hops import Hops, needed, open_hops, propagate
 from gassip.runs.format import label_weight, no_formula, read_meta, read_tensors, unpack
 
@@ -65,6 +65,8 @@ def load_row_run(folder: str | Path, data: str | Path | None = None, threads: in
     state = read_tensors(folder, "model.safetensors", meta)
     layers = layers_of(meta["architecture"], unpack(state, meta, None), len(meta["class_names"]))
     told, own = meta["rows"], data is None
+    if not own:  # another graph has all its edges
+        told = told | {"edges": told["edges"].partition(CUT)[0]}
     graph = own_graph(folder, meta) if data is None else GraphFolder.open(data)
     if (features := graph.meta["features"]) != meta["features"]:
         raise GassipError(f"{graph.path} has {features} features, not {meta['features']}")

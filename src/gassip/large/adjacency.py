@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse as sp
 
+from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder
 from gassip.large.kernels import Edges
+
+CUT = "~"  # between how edges are read and which of them were kept
 
 
 def as_matrix(edges: Edges) -> sp.csr_array:
@@ -52,9 +55,16 @@ def both_ways(edges: Edges) -> Edges:
 
 
 def stored_edges(folder: GraphFolder, key: str, path: Path) -> Edges:
-    """The edges as `given`, or read `both` ways: these are kept beside the hops in `path`."""
+    """The edges as `given`, or read `both` ways, or a cut of these: kept beside the hops in
+    `path`."""
     if key == "given":
         return Edges.of(folder)
+    if CUT in key:
+        kept = ["indptr", "indices", *(("weight",) if folder.has("weight") else ())]
+        files = [path / f"cut-{name}.npy" for name in kept]
+        if not all(file.exists() for file in files):
+            raise GassipError(f"{path} no longer holds the edges that were kept; search again")
+        return Edges.mapped([str(file) for file in files])
     names = ("indptr", "indices", "weight") if folder.has("weight") else ("indptr", "indices")
     if not all((path / f"both-{name}.npy").exists() for name in names):
         path.mkdir(parents=True, exist_ok=True)

@@ -44,13 +44,15 @@ def job_of_run(folder: Path, meta: Mapping[str, Any], threads: int = 1) -> Job:
     told = meta["rows"]
     if "student" not in told:
         raise GassipError(f"{folder} was written by an earlier version; search again to retrain it")
-    options = dict(told["options"])
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in told["options"].items()
+    }
     most = options.pop("most_weights")
-    sizes = tuple(options.pop("sizes"))
     return Job(
         graph=own_graph(folder, meta),
         hops=Path(told["hops"]).parent,
-        options=Options(sizes=sizes, most_weights=most or float("inf"), **options),
+        options=Options(most_weights=most or float("inf"), **options),
         steps=told["steps"],
         precision=told["precision"],
         both=bool(meta["source"]["undirected"]),
@@ -162,6 +164,7 @@ def refitted(folder: Path, threads: int = 1) -> Outcome:
         hops=trials.hops,
         edges=trials.edges,
         edges_key=plan.edges_key,
+        edges_total=meta["edges_total"],
         found=found,
         trials=trials,
         scores=all_scores(trials, made.net, plan.label_weight, refit=True),

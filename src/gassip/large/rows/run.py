@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gassip.large.hops import Hops
 from gassip.large.kernels import LARGE, Edges, compiled_here
+from gassip.large.rows.cuts import choose_cut
 from gassip.large.rows.direction import direction
 from gassip.large.rows.job import Job, chosen_nodes, prepared
 from gassip.large.rows.scores import Scores, all_scores, cost_of_rounding
@@ -24,6 +25,7 @@ class Outcome:
     hops: Hops
     edges: Edges
     edges_key: str
+    edges_total: int  # before a cut
     found: Found
     trials: Trials
     scores: Scores
@@ -42,12 +44,16 @@ def run_on_rows(job: Job) -> Outcome:
     found = search_rows(trials, job.options)
     if job.precision != "float32":
         job.said(cost_of_rounding(trials, found, job.precision))
+    total = int(trials.edges.indptr[-1])
+    if job.options.edge_shares and not trials.late:
+        trials, found = choose_cut(job, trials, found)
     scores = all_scores(trials, found.trained.net, found.label_weight)
     return Outcome(
         job=job,
         hops=trials.hops,
         edges=trials.edges,
-        edges_key=key,
+        edges_key=trials.edges_key,
+        edges_total=total,
         found=found,
         trials=trials,
         scores=scores,

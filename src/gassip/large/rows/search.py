@@ -47,6 +47,8 @@ class Options:
     most_weights: float = float("inf")  # a budget
     teach: bool = True
     label_propagation: bool = True
+    edge_shares: tuple[float, ...] = ()  # of edges kept, tried in turn; none: all stay
+    edge_rankings: tuple[str, ...] = ("support", "curriculum")
 
 
 @dataclass(frozen=True, kw_only=True)
