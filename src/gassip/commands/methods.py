@@ -29,10 +29,10 @@ def run(args: argparse.Namespace) -> int:
         ]
         print(json.dumps({"methods": known}, ensure_ascii=False))
         return 0
-    family = None
-    for name, entry in METHODS.items():
-        if entry.family != family:
-            family = entry.family
-            print(f"{family}:")
-        print(f"  {name:22}{entry.summary} ({entry.reference})")
+    for family in dict.fromkeys(entry.family for entry in METHODS.values()):
+        print(f"{family}:")
+        for name, entry in METHODS.items():
+            if entry.family == family:
+                reference = "" if entry.reference == "–" else f" ({entry.reference})"
+                print(f"  {name:22}{entry.summary}{reference}")
     return 0
