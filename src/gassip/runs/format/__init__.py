@@ -29,6 +29,5 @@ from gassip.runs.format.tensors import read_tensors as read_tensors
 from gassip.runs.format.tensors import write_tensors as write_tensors
 from gassip.runs.output import check_file as check_file
 from gassip.runs.output import labels_csv as labels_csv
-from gassip.runs.output import no_formula as no_formula
 from gassip.runs.output import real as real
 from gassip.runs.output import replace_file as replace_file
