@@ -22,6 +22,7 @@ ORDER = (
     ("settings",),
     ("graph",),
     ("large",),
+    ("runs.output",),  # files that are written: no numpy, for flags and commands
     ("runs.format",),  # the folder's format without torch, for deploy and for runs
     ("metrics",),
     ("nn",),
@@ -222,3 +223,15 @@ def test_settings_formats_runtime_and_commands_do_without_torch(heavy: dict[str,
     assert set(WITHOUT_TORCH) < set(heavy) and "commands.search" in heavy
     # one process for all: the first that brings something is the one to blame
     assert next(((name, rest) for name, rest in heavy.items() if rest), None) is None
+
+
+def test_the_command_line_starts_without_numpy() -> None:
+    code = "import sys, gassip.cli; gassip.cli.build_parser(); print(*sorted(sys.modules))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(SOURCE.parent), "PATH": ""},
+    )
+    assert not {"numpy", "scipy", "rich"} & set(run.stdout.split())

@@ -116,6 +116,11 @@ def test_the_usual_settings_are_settings() -> None:
             "nothing else; use --preset best, or leave it out",
         ),
         (
+            ["--preset", "fast", "--edge-shares", "0.5"],
+            "--edge-shares is not read by the preset fast, which trains plain nets and nothing "
+            "else; use --preset best, or leave it out",
+        ),
+        (
             ["--preset", "literal", "--edge-share", "0.5"],
             "--edge-share is not read by edge_rule = paper; use --edge-rule budget, or leave it "
             "out",

@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from gassip.commands.flags import (
 from gassip.commands.graphs import SPLIT, graph_flags, graph_name, load_graph, say_which_graph
 from gassip.commands.measured import measure, of_reference, serves_rows, useless
 from gassip.commands.measured import rows as measured_rows
+from gassip.commands.search_rows import SETTINGS as ROW_SETTINGS
 from gassip.commands.search_rows import large_flags, on_rows, search_on_rows
 from gassip.commands.summary import print_summary, score_rows, seconds_row, share
 from gassip.errors import GassipError
@@ -141,7 +142,8 @@ def budget_flags(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.screen:
         return show_help(args, "search", ABOUT, add_flags, SCREEN)
-    settings = given_settings(args, SCREEN)
+    screen = replace(SCREEN, reads=ROW_SETTINGS) if on_rows(args) else SCREEN
+    settings = given_settings(args, screen)
     budget = Budget(**{own.name: vars(args)[own.name] for own in fields(Budget)})
     for name in args.log:
         check_installed(name)

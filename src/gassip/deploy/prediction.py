@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gassip.errors import GassipError, refuse_special
-from gassip.runs.format import check_file, replace_file
+from gassip.runs.output import check_file, replace_file
 
 STDOUT = "-"
 

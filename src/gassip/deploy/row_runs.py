@@ -5,7 +5,6 @@
 Shapes: N nodes, C classes.
 """
 
-import csv
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,8 @@ from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder, parquet
 from gassip.large.adjacency import CUT, stored_edges
 from gassip.large.hops import Hops, needed, open_hops, propagate
-from gassip.runs.format import label_weight, no_formula, read_meta, read_tensors, unpack
+from gassip.runs.format import label_weight, read_meta, read_tensors, unpack
+from gassip.runs.output import Labels, label_lines
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,26 +33,17 @@ class RowRun:
     class_names: tuple[str, ...]
     graph: GraphFolder
 
-    def lines(self) -> Iterator[tuple[Sequence[str], np.ndarray, np.ndarray]]:
-        """Ids, classes and probabilities of consecutive nodes."""
+    def blocks(self) -> Iterator[Labels]:
+        """Ids, labels and probabilities of consecutive nodes."""
         for start, scores in self.model.blocks():
             grown = np.exp(scores - scores.max(1, keepdims=True).astype(np.float64))
-            probs = grown / grown.sum(1, keepdims=True)
+            probs = (grown / grown.sum(1, keepdims=True)).max(1)
             ids = ids_of(self.graph, start, start + len(scores))
-            yield ids, scores.argmax(1), probs.max(1)
+            yield ids, [self.class_names[best] for best in scores.argmax(1)], probs.tolist()
 
     def write_csv(self, out: TextIO) -> int:
         """id, label, probability: the number of nodes."""
-        writer, count = csv.writer(out, lineterminator="\n"), 0
-        writer.writerow(("id", "label", "probability"))
-        names = [no_formula(name) for name in self.class_names]
-        for ids, classes, probs in self.lines():
-            writer.writerows(
-                (no_formula(own), names[label], f"{prob:.6f}")
-                for own, label, prob in zip(ids, classes, probs, strict=True)
-            )
-            count += len(ids)
-        return count
+        return label_lines(out, self.blocks())
 
 
 def load_row_run(folder: str | Path, data: str | Path | None = None, threads: int = 1) -> RowRun:

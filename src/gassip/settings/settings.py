@@ -151,6 +151,12 @@ NOT_IN_BEST = {
     "retrain_dropouts": "chooses a recipe on validation (--recipes)",
 }
 CHOSEN_BY_RECIPE = ("retrain_dropout", "retrain_weight_decay")
+READ_BY_PLAIN = {
+    *("direction", "layers", "heads", "batch_norm", "recipes", "size_share", "for"),
+    *("plain", "plain_epochs", "plain_only"),
+    *("retrain_start", "retrain_epochs", "retrain_lr", "retrain_weight_decay", "retrain_dropout"),
+    *("keep_epoch", "schedule", "validate_every"),
+}  # what the training of plain nets reads; a plain net serves any graph, whatever `for` says
 
 
 def unread(settings: Settings, names: Iterable[str]) -> list[str]:
@@ -163,6 +169,8 @@ def unread(settings: Settings, names: Iterable[str]) -> list[str]:
         ignored |= set(CHOSEN_BY_RECIPE)
     if len(recipes) == 1:
         ignored |= {"trial_epochs"}
+    if settings.best.plain.plain_only:
+        ignored |= FIELDS.keys() - READ_BY_PLAIN
     return [name for name in names if name in ignored]
 
 
@@ -196,6 +204,9 @@ def why_unread(settings: Settings, name: str, preset: str) -> str:
     if settings.best is not None and name in NOT_IN_BEST:
         reason = NOT_IN_BEST[name]
         return f"the preset {preset}, which {reason}; use --preset paper, or leave it out"
+    if settings.best is not None and settings.best.plain.plain_only and name not in READ_BY_PLAIN:
+        reason = "trains plain nets and nothing else"
+        return f"the preset {preset}, which {reason}; use --preset best, or leave it out"
     if name in CHOSEN_BY_RECIPE:
         reason = "chooses a recipe on validation"
         return f"the preset {preset}, which {reason}; use --recipes given, or leave it out"

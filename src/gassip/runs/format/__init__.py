@@ -1,5 +1,6 @@
 """A run's folder without torch: meta.json (meta.py), safetensors (tensors.py), weights in fewer
-bytes (packing.py), preparation, ranges and names (contents.py), files to write (output.py)."""
+bytes (packing.py), preparation, ranges and names (contents.py); files to write are in
+gassip.runs.output."""
 
 from gassip.runs.format.contents import PREPARATION as PREPARATION
 from gassip.runs.format.contents import STATISTICS as STATISTICS
@@ -18,11 +19,6 @@ from gassip.runs.format.meta import read_meta as read_meta
 from gassip.runs.format.meta import recover as recover
 from gassip.runs.format.meta import soft_edges as soft_edges
 from gassip.runs.format.meta import structure_of as structure_of
-from gassip.runs.format.output import check_file as check_file
-from gassip.runs.format.output import labels_csv as labels_csv
-from gassip.runs.format.output import no_formula as no_formula
-from gassip.runs.format.output import real as real
-from gassip.runs.format.output import replace_file as replace_file
 from gassip.runs.format.packing import Precision as Precision
 from gassip.runs.format.packing import pack as pack
 from gassip.runs.format.packing import rounded as rounded
@@ -31,3 +27,7 @@ from gassip.runs.format.packing import unpacked as unpacked
 from gassip.runs.format.tensors import Tensors as Tensors
 from gassip.runs.format.tensors import read_tensors as read_tensors
 from gassip.runs.format.tensors import write_tensors as write_tensors
+from gassip.runs.output import check_file as check_file
+from gassip.runs.output import labels_csv as labels_csv
+from gassip.runs.output import real as real
+from gassip.runs.output import replace_file as replace_file

@@ -6,9 +6,10 @@ import math
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 from gassip.errors import GassipError
 
@@ -69,16 +70,27 @@ def no_formula(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) else text
 
 
-def labels_csv(ids: Sequence[str], names: Sequence[str], probs: Sequence[float]) -> str:
-    """A line for each node: id, label, probability."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+Labels = tuple[Sequence[str], Sequence[str], Sequence[float]]  # ids, labels, probabilities
+
+
+def label_lines(out: TextIO, blocks: Iterable[Labels]) -> int:
+    """A line for each node: id, label, probability. The number of nodes."""
+    writer, count = csv.writer(out, lineterminator="\n"), 0
     writer.writerow(("id", "label", "probability"))
-    for at, name, prob in zip(ids, names, probs, strict=True):
-        if not math.isfinite(prob):
-            raise GassipError(
-                f"the probability of node {at[:40]!r} is {prob}: its features, or those of its "
-                f"neighbours, are too large for the net; scale them as in training"
-            )
-        writer.writerow((no_formula(at), no_formula(name), f"{prob:.6f}"))
+    for ids, names, probs in blocks:
+        for at, name, prob in zip(ids, names, probs, strict=True):
+            if not math.isfinite(prob):
+                raise GassipError(
+                    f"the probability of node {at[:40]!r} is {prob}: its features, or those of its "
+                    f"neighbours, are too large for the net; scale them as in training"
+                )
+            writer.writerow((no_formula(at), no_formula(name), f"{prob:.6f}"))
+        count += len(ids)
+    return count
+
+
+def labels_csv(ids: Sequence[str], names: Sequence[str], probs: Sequence[float]) -> str:
+    """The lines of `label_lines` as a text."""
+    text = io.StringIO()
+    label_lines(text, [(ids, names, probs)])
     return text.getvalue()
