@@ -1,11 +1,14 @@
 """Ray: the same bits as in one process, and errors in one line."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gassip import cli
@@ -128,6 +131,33 @@ def test_a_graph_that_workers_cannot_read_is_no_record(ray_tasks: Tasks, tmp_pat
     with pytest.raises(GassipError, match=r"a worker cannot read /nowhere/graph.npz"):
         clustered.collected(ray_tasks, [run], ("/nowhere/graph.npz", False), book)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_front_and_evaluate_in_a_cluster(
+    ray_tasks: Tasks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal points and scores with and without; the cluster is the one of the tests."""
+    here = nullcontext(InProcess())
+    monkeypatch.setattr(
+        "gassip.large.cluster.connected", lambda own: nullcontext(ray_tasks) if own else here
+    )
+    rng, data, run = np.random.default_rng(0), tmp_path / "graph.npz", tmp_path / "run"
+    x, ends = rng.normal(size=(30, 40)).astype(np.float32), rng.integers(0, 30, (2, 90))
+    np.savez(data, x=x, edge_index=ends, y=np.arange(30) % 3)
+    quick = ["--data", str(data), "--preset", "paper", "--epochs", "3", "--warmup-epochs", "2"]
+    quick += ["--retrain-epochs", "3", "--hidden", "16", "--quiet"]
+    assert cli.main(["search", *quick, "--out", str(run), "--no-report"]) == 0
+    points, scores = [], []
+    for at, words in enumerate(([], ["--cluster", "auto"])):
+        out = tmp_path / f"front {at}"
+        asked = [*quick, "--retrains", "1", "--shares", "25", "--out", str(out), *words]
+        assert cli.main(["front", *asked]) == 0
+        points.append(json.loads((out / "front.json").read_bytes())["points"])
+        assert cli.main(["evaluate", str(run), "--seeds", "2", "--quiet", *words]) == 0
+        scores.append((run / "evaluate.json").read_bytes())
+    assert points[0] == points[1] and len(points[0]) == 6
+    assert scores[0] == scores[1]
 
 
 def test_a_worker_with_another_version_is_refused() -> None:
