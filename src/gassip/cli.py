@@ -98,6 +98,8 @@ def one_line(error: Exception, command: str) -> str | None:
     if isinstance(error, OSError):
         reason = str(error.strerror or error)
         return f"{error.filename}: {reason}" if error.filename else reason
+    if str(error).startswith("Symlink loop"):  # of pathlib, before Python 3.13
+        return f"{str(error)[:200]}: the link leads to itself"
     if isinstance(error, MemoryError) or "memory" in str(error):
         first = [*str(error).splitlines(), "no more to be had"][0]
         return f"out of memory ({first})"

@@ -68,3 +68,16 @@ def test_what_retrains_names_the_reason(packed: Path, capsys: pytest.CaptureFixt
     assert "or `pack`; this reads runs of `search`" in capsys.readouterr().err
     assert main(["pack", str(packed), "--out", str(packed.parent / "twice")]) == 2
     assert "is an export already" in capsys.readouterr().err
+
+
+def test_a_file_packed_by_another_method_is_refused_unread(
+    packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python unpacks bzip2 without a bound."""
+    other = tmp_path / "net.gassip"
+    with zipfile.ZipFile(packed) as old, zipfile.ZipFile(other, "w", zipfile.ZIP_BZIP2) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    capsys.readouterr()
+    assert main(["predict", str(other), "--out", "-"]) == 2
+    assert "is damaged, or not what `gassip pack` wrote" in capsys.readouterr().err

@@ -187,7 +187,6 @@ def test_the_settings_of_an_earlier_version_are_read(name: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["predict", str(SCHEMA_1 / "paper-words-free"), "--out", "x.csv"],
         ["search"],
         ["explain", "run"],
     ],
@@ -203,6 +202,18 @@ def test_without_torch_there_is_one_line(words: list[str]) -> None:
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.splitlines()[-1] == f"gassip: error: {line}", done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_predict_labels_without_torch() -> None:
+    code = "import sys; sys.modules['torch'] = None\nfrom gassip.cli import main\n"
+    code += "sys.exit(main(sys.argv[1:]))"
+    words = ["predict", str(SCHEMA_1 / "paper-words-free"), "--out", "-"]
+    environment = os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert len(done.stdout.splitlines()) == 301
 
 
 # Explain

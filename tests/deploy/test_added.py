@@ -202,3 +202,28 @@ def test_new_texts_are_warned_of_once_and_with_the_figure(
     changed = nodes.assign(town=["x", "q", "z", "z", "r", "y"])
     with pytest.warns(gassip.GassipWarning, match=re.escape(line)):
         gassip.from_frames(changed, EDGES, like=graph)
+
+
+def test_predict_does_without_torch(
+    run: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    NODES.to_csv(tmp_path / "nodes.csv", index=False)
+    EDGES.to_csv(tmp_path / "edges.csv", index=False)
+    told = list[list[list[str]]]()
+    for there in (True, False):
+        monkeypatch.setattr("gassip.commands.predict._has_torch", lambda there=there: there)
+        assert main(["predict", str(run), "--data", str(tmp_path), "--out", "-"]) == 0
+        told.append([line.split(",")[:2] for line in capsys.readouterr().out.splitlines()])
+    assert told[0] == told[1] and len(told[0]) == 7
+
+
+def test_a_link_that_leads_to_itself_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert main(["search", "--data", str(tmp_path / "loop"), "--out", str(tmp_path / "r")]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "loop" in told

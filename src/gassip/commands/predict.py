@@ -64,10 +64,18 @@ def run(args: argparse.Namespace) -> int:
     if rows and (args.data is None or is_graph_folder(Path(args.data))):
         write_labels(folder, args.data, args.out)
         return 0
-    exported = meta["schema"] == EXPORTED  # by `pack` or `export`: without torch
-    without_torch = exported or rows
+    exported = meta["schema"] == EXPORTED  # by `pack` or `export`
+    without_torch = exported or rows or not _has_torch()
     tell(label_text(folder, args.data) if without_torch else _labels(folder, args.data), args.out)
     return 0
+
+
+def _has_torch() -> bool:
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True
 
 
 def _labels(folder: Path, data: str | None) -> str:

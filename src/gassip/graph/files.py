@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gassip.errors import GassipError
-from gassip.graph.limits import check_columns, check_unpacked
+from gassip.graph.limits import check_columns, check_packing, check_unpacked
 from gassip.graph.parts import MASKS as MASKS
 from gassip.graph.parts import SPLITS as SPLITS
 from gassip.graph.parts import Parts as Parts
@@ -156,6 +156,7 @@ def arrays(path: Path, *keys: str) -> dict[str, np.ndarray]:
 def declared_bytes(archive: zipfile.ZipFile, key: str) -> int:
     """What an array of the archive says that it takes: by its own header, and by the archive."""
     name, header = f"{key}.npy", np.lib.format
+    check_packing(archive.getinfo(name))
     with archive.open(name) as file:
         version = header.read_magic(file)
         read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0

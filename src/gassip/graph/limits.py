@@ -4,6 +4,7 @@ limit = max(1 GiB, 16 × the file's size), or GASSIP_MAX_GIB gibibytes if that i
 """
 
 import os
+import zipfile
 from pathlib import Path
 
 from gassip.errors import GassipError
@@ -37,6 +38,21 @@ def check_unpacked(what: str, needed: float, path: Path) -> None:
         raise GassipError(
             f"{what} would take {needed / 2**30:,.1f} GiB, the limit is {limit / 2**30:,.1f}; "
             f"if the file is yours, set {VARIABLE}={max(2, int(needed / 2**30) + 1)}"
+        )
+
+
+def is_bounded(entry: zipfile.ZipInfo) -> bool:
+    """Whether Python unpacks no more of an entry than is asked for: bzip2 and lzma make gigabytes
+    of a few bytes at the first read."""
+    return entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+def check_packing(entry: zipfile.ZipInfo) -> None:
+    """Refuse an array whose header cannot be read safely; numpy writes none such."""
+    if not is_bounded(entry):
+        raise GassipError(
+            f"{entry.filename[:40]} is packed by another method than numpy's; write the file with "
+            f"numpy.savez or numpy.savez_compressed"
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gassip.errors import GassipError, refuse_special
-from gassip.graph.limits import check_unpacked
+from gassip.graph.limits import check_unpacked, is_bounded
 from gassip.graph.structure import KINDS
 from gassip.operations import OPERATIONS
 
@@ -70,7 +70,10 @@ def _content(folder: Path, name: str) -> bytes:
         return (folder / name).read_bytes()
     try:
         with zipfile.ZipFile(folder) as file:
-            check_unpacked(f"{folder}: {name}", file.getinfo(name).file_size, folder)
+            entry = file.getinfo(name)
+            check_unpacked(f"{folder}: {name}", entry.file_size, folder)
+            if not is_bounded(entry):
+                raise NotImplementedError("bzip2 or lzma")
             return file.read(name)
     except KeyError:
         raise GassipError(f"{folder} is not what `gassip pack` wrote: it has no {name}") from None
