@@ -296,7 +296,7 @@ def test_what_best_takes_from_the_graph() -> None:
     assert best_of(replace(pair, x=odd))["knn"] == 0  # sparse numbers, but no words
     large, small = best_of(words(30_000, 0.5)), best_of(words(29_999, 0.5))
     assert (large["knn"], large["epochs"], large["candidates"]) == (0, 15, 7)
-    assert steps(large) == steps(small) == (0.03, 150, 400, 75)
+    assert steps(large) == steps(small) == (0.03, 150, 400, 50)
     assert steps(best_of(ring(30_000))) == (0.03, 75, 300, 30)  # fewer weights: fewer epochs
     usual, wider = large["default_candidates"][:-1], small["default_candidates"]
     assert large["default_candidates"][-1] == "ArmaConv+ArmaConv"

@@ -84,7 +84,9 @@ def test_the_net_handed_over_is_the_one_that_was_judged(graph: Graph) -> None:
     board = found.plan.leaderboard
     if found.name != "retrained":
         assert [own.name for own in board if own.taken] == [found.name]
-    assert {"first: plain given 0", "fast: plain given 0", "candidate 0"} <= {o.name for o in board}
+    assert {"first: plain given 0", "fast: plain given 0", "candidate trial 0"} <= {
+        o.name for o in board
+    }
 
 
 def test_test_labels_are_not_read(graph: Graph) -> None:

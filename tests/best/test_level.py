@@ -87,6 +87,7 @@ def test_the_best_plain_net_is_trained_in_full_on_labels_alone() -> None:
 
 def test_plain_nets_behind_the_student_are_not_trained_in_full() -> None:
     room = room_of()
-    candidates = Candidates([right(18)], [], ["strong"], 3)
+    alone = replace(right(18), recipe=Recipe(epochs=3, consistency=1.0))
+    candidates = Candidates([alone], [], ["strong"], 3)
     assert plain_nets(room, right(20), candidates, ("GCNConv+GCNConv",), 1) == []
     assert [own.name for own in room.trials.board] == ["plain trial 0"]

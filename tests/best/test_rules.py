@@ -30,7 +30,13 @@ WORDS = {"default_candidates": SHORT, "consistency_temperature": 0.3}
 WIDER = ["TAG2+Linear", "SkipGCN+SkipGCN", "SAGEConv+SAGEConv+SAGEConv+SAGEConv"]
 ARMA = {"default_candidates": [*LONG, "ArmaConv+ArmaConv"]}
 LARGE = {"candidates": 7, "knn": 0}
-STEPS = {"retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 30}
+STEPS = {
+    "epochs": 8,
+    "candidates": 8,
+    "retrain_epochs": 75,
+    "prune_epochs": 300,
+    "trial_epochs": 30,
+}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("words, few labels", {}, WORDS),
     ("many labels", {"labelled": 0.1, "nodes": 30_000}, {"consistency": 0.0} | LARGE | ARMA),
@@ -48,7 +54,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
         "large, no words",
         {"nodes": 99_999, "words": False},
-        STEPS | LARGE | {"default_candidates": [*LONG, "ArmaConv+ArmaConv"]},
+        LARGE | STEPS | {"default_candidates": [*LONG, "ArmaConv+ArmaConv", "TAG3+Linear"]},
     ),
     (
         "huge",
@@ -57,14 +63,18 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         | STEPS
         | {
             "consistency": 0.0,
-            "epochs": 8,
             "retrain_epochs": 50,
             "prune_epochs": 150,
             "recipes": ["norm", "strong", "medium"],
             "teacher_hidden": 256,
             "students": 2,
             "prune_candidates": ["GCNConv+APPNP5"],
-            "default_candidates": ["GCNConv+APPNP5", *LONG[1:], "ArmaConv+ArmaConv"],
+            "default_candidates": [
+                "GCNConv+APPNP5",
+                *LONG[1:],
+                "ArmaConv+ArmaConv",
+                "TAG3+Linear",
+            ],
         },
     ),
     ("sparse features", {"sparse": True}, {"feature_share": 0.5} | WORDS),

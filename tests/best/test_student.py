@@ -8,7 +8,7 @@ import torch
 from gassip.best.decisions import Decided
 from gassip.best.ensemble import Teacher
 from gassip.best.pipeline import search
-from gassip.best.pruning import prune_if_behind
+from gassip.best.pruning import prune_if_behind, train_pruned
 from gassip.best.significance import Validation
 from gassip.best.student import (
     ALL_EDGES,
@@ -175,7 +175,7 @@ def trial_that(room: Classroom, right: int, nodes: int) -> Trial:
 
 
 def cut_by(
-    monkeypatch: pytest.MonkeyPatch, nodes: int, right: dict[str, int]
+    monkeypatch: pytest.MonkeyPatch, nodes: int, right: dict[str, int], *, behind: bool = False
 ) -> tuple[Decided[Chosen], list[str]]:
     """What is taken, and the cuts that were tried, where each has so many nodes right."""
     room, edges = classroom_of(small(), edge_rankings=("support", "curriculum"))
@@ -189,7 +189,8 @@ def cut_by(
 
     monkeypatch.setattr(room.trials, "train_all", train)
     room.cut("", 1.0)
-    return choose_edges(room, Chosen(trials[ALL_EDGES], ALL_EDGES), 0.35, edges), asked
+    start = Chosen(trials[ALL_EDGES], ALL_EDGES)
+    return choose_edges(room, start, 0.35, edges, behind=behind), asked
 
 
 def test_shares_are_tried_until_one_is_worse_and_the_sparsest_level_one_is_taken(
@@ -202,6 +203,35 @@ def test_shares_are_tried_until_one_is_worse_and_the_sparsest_level_one_is_taken
     assert found.value.cut == "support 0.75"
     assert asked == [*right, "random 0.75"]
     assert found.decision.taken == "support 0.75" and len(found.decision.tried) == 6
+
+
+def test_of_a_student_far_behind_only_the_first_cut_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    right = {ALL_EDGES: 120, "support 0.89": 120, "curriculum 0.89": 110, "random 0.89": 50}
+    found, asked = cut_by(monkeypatch, 160, right, behind=True)
+    assert found.value.cut == "support 0.89" and asked == list(right)[1:]
+
+
+@pytest.mark.parametrize(("quick_right", "others"), [(16, 0), (4, 1)])
+def test_pruned_nets_by_mini_batches_come_first(
+    monkeypatch: pytest.MonkeyPatch, quick_right: int, others: int
+) -> None:
+    room, _ = classroom_of(small())
+    recipe = Recipe(epochs=1)
+    quick = room.request(("TAG2", "Linear"), room.cut("", 1.0), 0.35, recipe)
+    quick = replace(quick, recipe=replace(recipe, batch_rows=8))
+    slow = room.request(("GCNConv", "GCNConv"), room.cut("", 1.0), 0.35, recipe)
+    asked: list[Request] = []
+    given, taught = trial_that(room, quick_right, 16), trial_that(room, 16, 16).validation
+
+    def train(stage: str, requests: Sequence[Request]) -> list[Trial]:
+        asked.extend(requests)
+        return [given for _ in requests]
+
+    monkeypatch.setattr(room.trials, "train_all", train)
+    found = train_pruned(room.trials, "pruned", [slow, quick], taught, 0.01)
+    assert asked == [quick, slow][: 1 + others] and len(found) == 1 + others
 
 
 def test_no_edge_goes_where_too_few_nodes_could_see_a_loss(

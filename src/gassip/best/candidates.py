@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.best.recipe import capped_dropout
+from gassip.best.recipe import suited
 from gassip.best.rules import CROSS_FIT_FROM, RANKED_PATHS
 from gassip.best.trials import Request, Trial, Trials
 from gassip.graph.graph import Graph
@@ -141,7 +141,7 @@ def continued(whole: Request, short: Trial) -> Request:
 def _request(graph: Graph, architecture: Architecture, fold: Tensor, recipe: Recipe) -> Request:
     return Request(
         architecture=architecture,
-        recipe=capped_dropout(recipe, architecture),
+        recipe=suited(recipe, architecture, graph),
         graph=replace(graph, train_mask=graph.train_mask & ~fold) if bool(fold.any()) else graph,
     )
 

@@ -47,6 +47,8 @@ def drop_dissimilar_edges(trials: Trials, settings: Cleaning) -> Decided[Cleaned
         tried.append(_row(name, challenger, judge))
         if challenger.beats(judge):
             judge, kept, taken = challenger, keep, name
+        elif likelihood_gain(challenger.likelihood, judge.likelihood) < -LIKELIHOOD_SIGMAS:
+            break  # fewer edges are worse already
     cleaned = Cleaned(graph.keep(kept) if shares else graph, kept, judge)
     return Decided(cleaned, _decision("edge cleaning", taken, tried))
 

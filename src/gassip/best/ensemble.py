@@ -22,7 +22,7 @@ from gassip.best.calibration import bias_corrected, fit_temperature, log_likelih
 from gassip.best.candidates import Candidates
 from gassip.best.decisions import LIKELIHOOD, Decided
 from gassip.best.edge_cleaning import Cleaned
-from gassip.best.recipe import capped_dropout
+from gassip.best.recipe import suited
 from gassip.best.rules import ENSEMBLE_STEPS, LIKELIHOOD_SIGMAS
 from gassip.best.significance import likelier, likelihood_gain
 from gassip.best.trials import Request, Trial, Trials
@@ -85,7 +85,7 @@ def widened(
     for trial in best:
         hidden = (settings.teacher_hidden,) * len(trial.architecture.hidden)
         wide = replace(trial.architecture, hidden=hidden)
-        own = capped_dropout(recipe, wide)
+        own = suited(recipe, wide, graph)
         requests.append(Request(architecture=wide, recipe=own, graph=graph))
     again = trials.train_all("teacher", requests)
     return sorted(again, key=lambda trial: -trial.value)

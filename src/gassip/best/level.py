@@ -7,10 +7,9 @@
 
 They are tried in this order, the light ones first, until one is level with the best candidate; if
 none is, the one with the highest validation score is taken. GCN, SAGE, MLP and APPNP are among the
-candidates, so that no graph is lost to one of them beyond the noise of validation. Candidates see
-part of the labels, or learn from a consistency loss too: so the four are trained besides on all
-labels and on labels alone, for a short while, and the best of them in full unless it is behind the
-student by then. On large graphs, which have labels enough, the candidates suffice.
+candidates, so that no graph is lost to one of them beyond the noise of validation. Where candidates
+learn from a consistency loss too, the four are trained besides on labels alone, for a short while,
+and the best of them in full if it is ahead of the student by then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from dataclasses import replace
 
 from gassip.best.candidates import Candidates
 from gassip.best.decisions import SCORE, Decided
-from gassip.best.rules import LARGE, PLAIN_DECAY, PLAIN_DROPOUT, SCORE_SIGMAS
+from gassip.best.rules import PLAIN_DECAY, PLAIN_DROPOUT, SCORE_SIGMAS
 from gassip.best.significance import gain
 from gassip.best.student import ALL_EDGES, Chosen, Classroom, shaped
 from gassip.best.trials import Request, Trial
@@ -58,11 +57,11 @@ def keep_level(
 def plain_nets(
     room: Classroom, student: Trial, candidates: Candidates, plain: Sequence[str], short: int
 ) -> list[Trial]:
-    """The best of plain nets, on all labels and on labels alone; none on a large graph, nor if it
-    is behind the student after a short training: a longer one will not bring it ahead beyond
-    chance."""
+    """The best of plain nets, on all labels and on labels alone; none where candidates learn from
+    labels alone, nor if it is not ahead of the student after a short training: a longer one will
+    not bring it ahead beyond chance."""
     best = candidates.ranked[0]
-    if not plain or room.graph.num_nodes >= LARGE:
+    if not plain or best.recipe.consistency == 0:
         return []
     recipe = replace(
         best.recipe,
@@ -79,7 +78,7 @@ def plain_nets(
     requests = [Request(architecture=shape, recipe=brief, graph=graph) for shape in shapes]
     tried = room.trials.train_all("plain trial", requests)
     first = max(tried, key=lambda trial: trial.value)
-    if first.value < student.value:
+    if first.value <= student.value:
         return []
     request = Request(architecture=first.architecture, recipe=recipe, graph=graph)
     return room.trials.train_all("plain", [request])

@@ -6,7 +6,7 @@ chance. No test label is read here.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -27,7 +27,7 @@ from gassip.best.incumbent import BestSoFar, plan_of
 from gassip.best.label_propagation import add_label_propagation
 from gassip.best.level import keep_level
 from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
-from gassip.best.pruning import prune_if_behind
+from gassip.best.pruning import is_behind, prune_if_behind
 from gassip.best.recipe import (
     Taken,
     choices_beside,
@@ -86,10 +86,7 @@ def search(
     With a deadline it ends with TimeUp; what was done by then is in `best_so_far`, `log` and
     `board`, whose names begin with `prefix`."""
     settings, log = settings or preset("best", graph), Decisions() if log is None else log
-    weighted = settings.best is None or not has_weights(graph) or log(choose_weights(graph, metric))
-    graph = graph if weighted else unweighted(graph)
-    both = log(choose_direction(graph, settings.direction, metric))
-    graph = symmetrised(graph, both)
+    graph, reading = read_edges(graph, settings, metric, log)
     rows: list[Row] = []
 
     def tell(row: Row) -> None:
@@ -109,9 +106,8 @@ def search(
     )
     trials.board = trials.board if board is None else board
     if settings.best is not None and settings.best.plain.plain_only:
-        plan = plain_plan(trials, settings, both, weighted, log, best_so_far)
-        seconds = sum(float(row["seconds"]) for row in rows)
-        return replace(plan, history=rows, seconds=seconds, decisions=tuple(log.made))
+        plan = plain_plan(trials, settings, reading, log, best_so_far)
+        return with_history(plan, rows, log)
     with seeded(seed, graph.device):
         state = loop.run(
             graph,
@@ -122,13 +118,36 @@ def search(
             deadline=deadline,
         )
         if settings.best is None:
-            return of_paper(state, settings, metric, both, log)
+            return of_paper(state, settings, metric, reading.symmetrised, log)
         trials.number = len(state.history)
-        found = replace(induce(state, settings, symmetrised=both), weighted=weighted)
+        found = induce(state, settings, symmetrised=reading.symmetrised)
+        found = replace(found, weighted=reading.weighted)
         plan = improve(trials, state, found, log, best_so_far)
-    history = [*found.history, *rows]
-    seconds = sum(float(row["seconds"]) for row in history)
-    return replace(plan, history=history, seconds=seconds, decisions=tuple(log.made))
+    return with_history(plan, [*found.history, *rows], log)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How edges are read: with the weights that were given or as 1, both ways or as given."""
+
+    weighted: bool
+    symmetrised: bool
+
+
+def read_edges(
+    graph: Graph, settings: Settings, metric: Metric, log: Decisions
+) -> tuple[Graph, Reading]:
+    """Stages 0 and 1: weights and direction of edges; the graph so read."""
+    weighted = settings.best is None or not has_weights(graph) or log(choose_weights(graph, metric))
+    graph = graph if weighted else unweighted(graph)
+    both = log(choose_direction(graph, settings.direction, metric))
+    return symmetrised(graph, both), Reading(weighted, both)
+
+
+def with_history(plan: Plan, rows: list[Row], log: Decisions) -> Plan:
+    """The plan with all that led to it."""
+    seconds = sum(float(row["seconds"]) for row in rows)
+    return replace(plan, history=rows, seconds=seconds, decisions=tuple(log.made))
 
 
 def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: Decisions) -> Plan:
@@ -144,16 +163,15 @@ def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: 
 def plain_plan(
     trials: Trials,
     settings: Settings,
-    both: bool,
-    weighted: bool,
+    reading: Reading,
     log: Decisions,
     best_so_far: BestSoFar | None,
 ) -> Plan:
     """The best plain net, and nothing else."""
 
     def plan(trial: Trial) -> Plan:
-        own = plan_of(trial, trials.graph, settings, symmetrised=both)
-        return replace(own, weighted=weighted)
+        own = plan_of(trial, trials.graph, settings, symmetrised=reading.symmetrised)
+        return replace(own, weighted=reading.weighted)
 
     if best_so_far is not None:
         trials.on_trial = lambda request, trial: best_so_far.offer(trial, lambda: plan(trial))
@@ -211,7 +229,8 @@ def improve(
     ranked = candidates.best_architectures(best.student.students)
     students = student_architectures(best.student, ranked)
     student = log(choose_student(room, students, size, best.edges))
-    student = log(choose_edges(room, student, size, best.edges))
+    behind = is_behind(room, student)
+    student = log(choose_edges(room, student, size, best.edges, behind=behind))
     student = in_full(room, student, size)
     student = log(prune_if_behind(room, student, students, settings))
     if best.student.level and not best.student.final_ops:

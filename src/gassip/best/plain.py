@@ -7,7 +7,7 @@ The first architecture is trained by each recipe, the others by the recipe that 
 from dataclasses import replace
 
 from gassip.best.decisions import Decided, numbered
-from gassip.best.recipe import capped_dropout, first_recipe, named
+from gassip.best.recipe import first_recipe, named, suited
 from gassip.best.student import shaped, widest
 from gassip.best.trials import Request, Trial, Trials
 from gassip.graph.graph import Graph
@@ -34,7 +34,7 @@ def plain_request(
     recipe = plain_recipe(name, settings)
     heads, share = settings.search.heads, settings.best.student.size_share
     architecture = widest(graph, ops, recipe, heads, share, None)
-    recipe = capped_dropout(recipe, shaped(ops, 1, 1, recipe))
+    recipe = suited(recipe, shaped(ops, 1, 1, recipe), graph)
     return Request(architecture=architecture, recipe=recipe, graph=graph, what=name, may_end=cut)
 
 

@@ -17,7 +17,7 @@ from gassip.best.rules import (
 )
 from gassip.best.significance import Validation, gain
 from gassip.best.student import Chosen, Classroom
-from gassip.best.trials import Trial, validated, winner
+from gassip.best.trials import Request, Trial, Trials, validated, winner
 from gassip.operations import gcn_weights
 from gassip.settings import Settings
 from gassip.settings.best import Pruned
@@ -43,7 +43,7 @@ def prune_if_behind(
             room.request(ops, chosen.cut, share * pruning.prune_from, recipe)
             for ops in prune_candidates(architectures, settings)
         ]
-        rivals = room.trials.train_all(f"pruned {share:g}", requests)
+        rivals = train_pruned(room.trials, f"pruned {share:g}", requests, taught, margin)
         best = max(rivals, key=lambda rival: rival.value)  # none is known to be good
         names = [f"{rival.architecture}, size {share:g}" for rival in rivals]
         tried += [_row(name, rival, trial) for name, rival in zip(names, rivals, strict=True)]
@@ -57,6 +57,18 @@ def prune_if_behind(
         threshold=SCORE_SIGMAS,
     )
     return Decided(Chosen(trial, chosen.cut), decision)
+
+
+def train_pruned(
+    trials: Trials, stage: str, requests: list[Request], taught: Validation, margin: float
+) -> list[Trial]:
+    """The nets that are asked for: those trained by mini-batches first, which are quick; the others
+    only if all of these are far behind the teacher."""
+    quick = [own for own in requests if own.recipe.batch_rows > 0]
+    rivals = trials.train_all(stage, quick)
+    if any(not far_behind(rival.validation, taught, margin) for rival in rivals):
+        return rivals
+    return rivals + trials.train_all(stage, [own for own in requests if own not in quick])
 
 
 def shares(pruning: Pruned, size_share: float) -> list[float]:
@@ -77,6 +89,13 @@ def prune_candidates(
     search = settings.search
     allowed = [ops for ops in named if len(ops) == search.layers and set(ops) <= set(search.ops)]
     return list(dict.fromkeys([*architectures, *allowed]))
+
+
+def is_behind(room: Classroom, chosen: Chosen) -> bool:
+    """Whether a student after a short training is so far behind its teacher that a pruned net, or
+    a larger one, is likely to take its place."""
+    taught = validated(room.teacher.probs, room.graph, room.trials.metric)
+    return far_behind(chosen.trial.validation, taught, LARGER_MARGIN)
 
 
 def far_behind(student: Validation, teacher: Validation, margin: float) -> bool:

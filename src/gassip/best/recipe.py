@@ -16,7 +16,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gassip.best.decisions import Decided, among
-from gassip.best.rules import NODE_DROPOUT_CAP, NORM_SIGMAS, RECIPE_SIGMAS
+from gassip.best.rules import (
+    NODE_DROPOUT_CAP,
+    NORM_SIGMAS,
+    RECIPE_SIGMAS,
+    ROW_BATCH,
+    ROW_EPOCHS,
+    ROW_RATE,
+    ROWS_FROM,
+)
 from gassip.best.trials import Request, Trial, Trials, beats, winner
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
@@ -24,6 +32,7 @@ from gassip.nn.net import Architecture
 from gassip.operations import OPERATIONS
 from gassip.settings import Settings
 from gassip.settings.training import Recipe
+from gassip.train.by_rows import fits
 from gassip.train.plan import Decision
 
 
@@ -54,6 +63,21 @@ def capped_dropout(recipe: Recipe, architecture: Architecture) -> Recipe:
     if any(OPERATIONS[op].node_dropout for op in architecture.ops):
         return replace(recipe, dropout=min(recipe.dropout, float(NODE_DROPOUT_CAP)))
     return recipe
+
+
+def suited(recipe: Recipe, architecture: Architecture, graph: Graph) -> Recipe:
+    """The recipe as it suits an architecture: less dropout where it drops whole nodes; with many
+    labels mini-batches, where it reads edges in its first layer alone."""
+    recipe = capped_dropout(recipe, architecture)
+    many = int(graph.train_mask.sum()) >= ROWS_FROM and recipe.consistency == 0
+    if not many or recipe.label_weight > 0 or not fits(architecture, graph):
+        return recipe
+    return replace(
+        recipe,
+        batch_rows=int(ROW_BATCH),
+        lr=float(ROW_RATE),
+        epochs=min(recipe.epochs, int(ROW_EPOCHS) * (2 if recipe.prune_to > 0 else 1)),
+    )
 
 
 def first_recipe(settings: Settings, metric: Metric = "accuracy") -> Recipe:

@@ -152,6 +152,13 @@ NODE_DROPOUT_CAP = Threshold(
 PLAIN_DROPOUT = Threshold(0.5, "dropout", "of a plain net that the student is held against")
 PLAIN_DECAY = Threshold(5e-4, "weight decay", "of such a net; both as first published for GCN")
 
+ROWS_FROM = Threshold(
+    4096, "training nodes", "fewer make too few mini-batches: the whole graph is one step"
+)
+ROW_BATCH = Threshold(1024, "nodes", "of a mini-batch")
+ROW_RATE = Threshold(0.005, "learning rate", "of mini-batches, which take many steps in an epoch")
+ROW_EPOCHS = Threshold(30, "epochs, at most", "of mini-batches; twice with pruning")
+
 # Rules
 
 MANY_LABELS = Threshold(
@@ -165,8 +172,9 @@ HUGE = Threshold(100_000, "nodes", "fewer still; batch norm validates best there
 HIDDEN = 64  # units of a candidate
 WIDER = ("TAG2+Linear", "SkipGCN+SkipGCN", "SAGEConv+SAGEConv+SAGEConv+SAGEConv")
 
-LARGE_STEPS = {"retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 30}
-HUGE_STEPS = LARGE_STEPS | {"epochs": 8, "retrain_epochs": 50, "prune_epochs": 150}
+LARGE_STEPS = {"epochs": 8, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 30}
+HUGE_STEPS = LARGE_STEPS | {"retrain_epochs": 50, "prune_epochs": 150}
+OVER_HOPS = "TAG3+Linear"
 HUGE_CHOICE: dict[str, Any] = {
     "recipes": ["norm", "strong", "medium"],
     "teacher_hidden": 256,
@@ -244,8 +252,14 @@ RULES = (
         "large, no words",
         f"at least {LARGE:,.0f} nodes, no bag of words",
         lambda facts: facts.nodes >= LARGE and not facts.words,
-        lambda facts, given: dict(LARGE_STEPS),
-        "75 epochs, 300 with pruning, 30 per trial",
+        lambda facts, given: (
+            LARGE_STEPS
+            | {
+                "default_candidates": [*given["default_candidates"], OVER_HOPS],
+                "candidates": given["candidates"] + 1,
+            }
+        ),
+        "8 search epochs, 75 of training, 300 with pruning, 30 per trial; TAG3 ‖ Linear competes",
         "a net that reads words has weights enough: its steps stay those of small graphs",
     ),
     Rule(

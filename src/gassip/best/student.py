@@ -22,7 +22,7 @@ from gassip.best.calibration import log_likelihood
 from gassip.best.decisions import Decided, among, numbered
 from gassip.best.edge_ranking import Known, kept_edges
 from gassip.best.ensemble import Teacher
-from gassip.best.recipe import capped_dropout
+from gassip.best.recipe import suited
 from gassip.best.rules import LEVEL_SIGMAS, POSSIBLE_LOSS, SCORE_SIGMAS, WIDEST
 from gassip.best.significance import gain, likelihood_gain, possible_loss
 from gassip.best.trials import Request, Trial, Trials, winner
@@ -74,7 +74,7 @@ class Classroom:
         self, ops: tuple[str, ...], cut: str, share: float, recipe: Recipe, *, what: str = ""
     ) -> Request:
         """The widest net of these operations within `share`, taught on the graph so cut."""
-        recipe = capped_dropout(recipe, shaped(ops, 1, 1, recipe))
+        recipe = suited(recipe, shaped(ops, 1, 1, recipe), self.graph)
         return Request(
             architecture=widest(self.graph, ops, recipe, self.heads, share, self.features),
             recipe=recipe,
@@ -138,9 +138,13 @@ def first_share(edges: EdgeCut) -> float:
     return edges.edge_shares[0] if len(edges.edge_shares) == 1 else 1.0
 
 
-def choose_edges(room: Classroom, chosen: Chosen, share: float, edges: EdgeCut) -> Decided[Chosen]:
+def choose_edges(
+    room: Classroom, chosen: Chosen, share: float, edges: EdgeCut, *, behind: bool = False
+) -> Decided[Chosen]:
     """The sparsest cut that does not validate worse than the best so far; shares are tried in turn
-    until one does. Rankings compete at the first; a random cut of the size taken is a control."""
+    until one does. Rankings compete at the first; a random cut of the size taken is a control. Of
+    a student that is far behind its teacher the first cut alone is tried: another net will take
+    its place, and what is level for a weak net need not be so for that one."""
     tried = {chosen.cut: chosen.trial}
     taken, rankings = chosen, list(edges.edge_rankings)
 
@@ -151,7 +155,8 @@ def choose_edges(room: Classroom, chosen: Chosen, share: float, edges: EdgeCut) 
         tried.update(zip(names, found, strict=True))
         return found
 
-    for part in sorted((own for own in edges.edge_shares if own < 1), reverse=True):
+    parts = sorted((own for own in edges.edge_shares if own < 1), reverse=True)
+    for part in parts[:1] if behind else parts:
         cuts = [room.cut(ranking, part) for ranking in rankings]
         train([cut for cut in cuts if cut not in tried])
         best = winner([tried[cut] for cut in cuts])

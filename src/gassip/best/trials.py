@@ -24,10 +24,10 @@ from gassip.metrics import Metric, score
 from gassip.nn.net import Architecture, Net, net_for
 from gassip.nn.size import count_macs
 from gassip.settings.training import Recipe
+from gassip.train.by_rows import loss_of
 from gassip.train.deadline import Deadline
 from gassip.train.gradual_pruning import Pruning
 from gassip.train.leaderboard import Standing, kind_of
-from gassip.train.losses import training_loss
 from gassip.train.output_bias import fit_output_bias
 from gassip.train.plan import Row
 from gassip.train.processes import each
@@ -323,7 +323,7 @@ def train_by(
         lr=recipe.lr,
         weight_decay=recipe.weight_decay,
         metric=metric,
-        loss=training_loss(recipe, teacher),
+        loss=loss_of(recipe, teacher),
         keep=recipe.keep_epoch,
         schedule=recipe.schedule,
         validate_every=recipe.validate_every,

@@ -44,6 +44,7 @@ from gassip.train.deadline import seconds_of
 from gassip.train.loggers import FOLDER, LOGGERS, check_installed
 
 if TYPE_CHECKING:
+    from gassip.budget.timed import Found
     from gassip.graph.graph import Graph
     from gassip.runs.write import Meta
     from gassip.train.plan import Decision
@@ -266,7 +267,6 @@ def _search(
     from gassip.best.pipeline import planned_steps
     from gassip.budget.fit import check_possible
     from gassip.budget.timed import Limit, Search
-    from gassip.runs import write as artefact
     from gassip.runs.checkpoint import FolderCheckpoint
     from gassip.settings import preset
     from gassip.train.events import Watch
@@ -280,52 +280,54 @@ def _search(
     graph, source = load_graph(args)
     settings = preset(args.preset, graph, given)
     check_possible(graph, settings, budget)
+    options = {"seed": args.seed, "metric": args.metric}
     kept = FolderCheckpoint(
-        partial,
-        graph=graph,
-        settings=settings,
-        seed=args.seed,
-        metric=args.metric,
-        every=args.checkpoint_every,
+        partial, graph=graph, settings=settings, every=args.checkpoint_every, **options
     )
     steps = planned_steps(settings)
     with watching(steps, args.quiet) as show, logging(args.log, out, settings.flat()) as log:
         limit = Limit.of(args.time_limit, args.since, graph)
-        listener = both(show, log)
-        watch = Watch(listener, steps, since=args.since, deadline=limit.end if limit else None)
-        search = Search(
-            graph,
-            settings,
-            budget,
-            args.seed,
-            args.metric,
-            hear=watch.row,
-            again=watch.retrained,
-        )
+        end = limit.end if limit else None
+        watch = Watch(both(show, log), steps, since=args.since, deadline=end)
+        search = Search(graph, settings, budget, **options, hear=watch.row, again=watch.retrained)
         found = search.run(kept, jobs_of(args), limit)
         on_new_nodes = _inductive(args, found.solution.seconds)
         found = search.weighed(found) if on_new_nodes else found
-        measured = measure(
-            graph, found, budget, seed=args.seed, metric=args.metric, inductive=on_new_nodes
-        )
-        meta = artefact.save(
-            out,
-            graph,
-            found.plan,
-            found.solution,
-            seed=args.seed,
-            metric=args.metric,
-            preset=args.preset,
-            source=source,
-            budget=budget.given,
-            retrain_history=found.rows,
-            overwrite=args.overwrite or args.resume,
-            measured=measured,
-        )
-        if not args.no_report and (limit is None or limit.end.left > 0):
+        meta = _write(args, graph, found, budget, source, out, inductive=on_new_nodes)
+        if not args.no_report and (end is None or end.left > 0):
             write_page(out, found.plan.on(graph, all_edges=True))
         watch.done()
     return meta, found.plan.decisions, found.cut
+
+
+def _write(
+    args: argparse.Namespace,
+    graph: "Graph",
+    found: "Found",
+    budget: Budget,
+    source: dict[str, Any],
+    out: Path,
+    *,
+    inductive: bool,
+) -> "Meta":
+    """What was found, measured and written to its folder."""
+    from gassip.runs import write as artefact
+
+    options = {"seed": args.seed, "metric": args.metric}
+    measured = measure(graph, found, budget, inductive=inductive, **options)
+    return artefact.save(
+        out,
+        graph,
+        found.plan,
+        found.solution,
+        preset=args.preset,
+        source=source,
+        budget=budget.given,
+        retrain_history=found.rows,
+        overwrite=args.overwrite or args.resume,
+        measured=measured,
+        **options,
+    )
 
 
 def _inductive(args: argparse.Namespace, seconds: float) -> bool:

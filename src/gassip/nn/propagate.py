@@ -36,6 +36,7 @@ class MaskedGraph:
         self.lasting = lasting  # the same features will come again and again
         self._smoothed: dict[str, tuple[Tensor, int, tuple[Tensor, ...]]] = {}
         self._matrices: dict[tuple[str, float], Csr] = {}
+        self._beside: tuple[str, tuple[Tensor, ...], Tensor] | None = None
 
     @staticmethod
     def of(
@@ -59,6 +60,15 @@ class MaskedGraph:
         if last is None or last[0] is not x or last[1] != x._version:
             last = (x, x._version, smoothed(OPERATIONS[op], self, x))
             self._smoothed[op] = last
+        return last[2]
+
+    def beside(self, op: str, parts: tuple[Tensor, ...]) -> Tensor:
+        """What `smoothed` gave, and perhaps X, side by side; kept while they are the same."""
+        last = self._beside
+        same = last is not None and last[0] == op and len(last[1]) == len(parts)
+        if last is None or not same or any(a is not b for a, b in zip(last[1], parts, strict=True)):
+            last = (op, parts, torch.cat(parts, 1))
+            self._beside = last
         return last[2]
 
     def normalised(self, norm: str) -> tuple[Tensor, Tensor | None]:

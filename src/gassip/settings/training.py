@@ -65,6 +65,9 @@ class Recipe(Part):
     )
     schedule: Schedule = setting("constant", "learning rate over the epochs")
     validate_every: int = setting(1, "epochs from one validation to the next", POSITIVE)
+    batch_rows: int = setting(
+        0, "nodes of a mini-batch, for nets that read edges in layer 1 alone; 0: all", NOT_NEGATIVE
+    )
     consistency: float = setting(
         0.0, "weight of the consistency loss, of nets without a teacher", NOT_NEGATIVE
     )

@@ -21,6 +21,7 @@ from gassip.nn.propagate import MaskedGraph
 from gassip.nn.size import size_of
 from gassip.threads import on_one_thread
 from gassip.train.adam import Adam
+from gassip.train.by_rows import ByRows, loss_of
 from gassip.train.deadline import Deadline, TimeUp
 from gassip.train.divergence import check_loss, check_scores
 from gassip.train.gradual_pruning import Pruning
@@ -29,7 +30,7 @@ from gassip.train.label_propagation import (
     label_logits,
     out_of_fold_label_logits,
 )
-from gassip.train.losses import Loss, supervised, training_loss
+from gassip.train.losses import Loss, supervised
 from gassip.train.output_bias import add_output_bias, fit_output_bias
 from gassip.train.plan import Plan, Solution
 
@@ -75,12 +76,13 @@ def train(
             best_state, best_epoch = at_deadline(model, best_state, best_epoch, epoch - 1, pruning)
             break
         model.train()
-        for weight in weights:
-            weight.grad = None
-        value_of_loss = loss(model, graph, masked, epoch)
-        check_loss(value_of_loss, graph, epoch, lr)
-        value_of_loss.backward()
-        step([weight.grad for weight in weights], decayed(schedule, epoch, epochs))
+        factor = decayed(schedule, epoch, epochs)
+        for value_of_loss in losses(model, graph, masked, loss, epoch):
+            check_loss(value_of_loss, graph, epoch, lr)
+            for weight in weights:
+                weight.grad = None
+            value_of_loss.backward()
+            step([weight.grad for weight in weights], factor)
         if pruning is not None:
             pruning.step(model, epoch)
         settled = (
@@ -104,6 +106,16 @@ def train(
     model.label_logits = None
     model.eval()
     return best_epoch
+
+
+def losses(
+    model: Model, graph: Graph, masked: MaskedGraph, loss: Loss, epoch: int
+) -> Iterator[Tensor]:
+    """One loss for each step of an epoch: of the whole graph, or of mini-batches of rows."""
+    if isinstance(loss, ByRows) and isinstance(model, Net) and loss.suits(model, graph):
+        yield from loss.batches(model, graph, masked)
+    else:
+        yield loss(model, graph, masked, epoch)
 
 
 def decayed(schedule: str, epoch: int, epochs: int) -> float:
@@ -252,7 +264,7 @@ def retrain(
         weight_decay=recipe.weight_decay,
         seed=seed,
         metric=metric,
-        loss=training_loss(recipe, plan.teacher),
+        loss=loss_of(recipe, plan.teacher),
         keep=recipe.keep_epoch,
         schedule=recipe.schedule,
         validate_every=recipe.validate_every,
