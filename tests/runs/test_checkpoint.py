@@ -120,9 +120,9 @@ def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
         row["epoch"]: row["seconds"] for row in resumed.history if row["epoch"] in seconds
     } == seconds
     with pytest.raises(
-        GassipError, match=r"net-candidate-0.safetensors was written with seed = 5, not"
+        GassipError, match=r"net-candidate-trial-0.safetensors was written with seed = 5, not"
     ):
-        checkpoint(tmp_path, graph, settings, seed=6).recall("candidate 0")
+        checkpoint(tmp_path, graph, settings, seed=6).recall("candidate trial 0")
     discard(tmp_path)
     assert not tmp_path.exists()
 

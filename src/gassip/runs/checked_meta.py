@@ -107,7 +107,7 @@ def inputs_of(path: Path, meta: Meta) -> dict[str, Any]:
             return of_schema_1(meta)
         return {
             "settings": from_flat(meta["settings"]),
-            "recipe": Recipe(**meta["recipe"]),
+            "recipe": Recipe(**_tuples(meta["recipe"])),
             "symmetrised": meta["symmetrised"],
             "soft_edges": meta["soft_edges"],
         }
@@ -115,6 +115,10 @@ def inputs_of(path: Path, meta: Meta) -> dict[str, Any]:
         raise GassipError(
             f"{path}: settings do not fit this version of gassip ({error})"
         ) from error
+
+
+def _tuples(values: Meta) -> Meta:
+    return {name: tuple(own) if isinstance(own, list) else own for name, own in values.items()}
 
 
 def of_schema_1(meta: Meta) -> dict[str, Any]:

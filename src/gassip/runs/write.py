@@ -32,6 +32,7 @@ from gassip.runs.history import history_svg as history_svg
 from gassip.runs.read import FILES as FILES
 from gassip.runs.read import Run as Run
 from gassip.runs.read import open_run as open_run
+from gassip.settings.training import Recipe
 from gassip.train.leaderboard import FILE as LEADERBOARD
 from gassip.train.leaderboard import Standing, final, to_rows
 from gassip.train.plan import Decision, Plan, Solution, unweighted
@@ -216,7 +217,7 @@ def _meta(graph: Graph, plan: Plan, solution: Solution) -> Meta:
     net = plain(solution.model.architecture)
     return _counts(graph, solution) | {
         "settings": plan.settings.flat(),
-        "recipe": asdict(plan.recipe),
+        "recipe": plain(plan.recipe),
         "symmetrised": plan.symmetrised,
         "soft_edges": plan.soft_edges,
         "architecture": net.pop("ops"),
@@ -250,7 +251,7 @@ def _counts(graph: Graph, solution: Solution) -> Meta:
     }
 
 
-def plain(fields: Architecture) -> Meta:
+def plain(fields: Architecture | Recipe) -> Meta:
     """As JSON has it: lists for tuples."""
     return {
         name: list(value) if isinstance(value, tuple) else value
