@@ -1,7 +1,8 @@
 """Edges cut on rows: the sparsest cut that does not validate worse, its hops computed anew.
 
 Rankings compete at the largest share; then shares fall until the student validates worse beyond
-chance. A random cut of the size taken, or else first tried, is in the decisions. Hops of cuts that are not taken go.
+chance. A random cut of the size taken, or else first tried, is in the decisions. Hops of cuts that
+are not taken go.
 
 Shapes: N nodes, C classes.
 """
