@@ -1,7 +1,8 @@
 """Edges cut on rows: the sparsest cut that does not validate worse, its hops computed anew.
 
 Rankings compete at the largest share; then shares fall until the student validates worse beyond
-chance. A random cut of the size taken is in the decisions. Hops of cuts that are not taken go.
+chance. A random cut of the size taken, or else first tried, is in the decisions. Hops of cuts that
+are not taken go.
 
 Shapes: N nodes, C classes.
 """
@@ -129,8 +130,9 @@ def sparsest(cutter: Cutter, rankings: list[str]) -> tuple[list[Cut], Cut | None
         if best is None or cutter.worse(best):
             break
         taken, rankings = best, [best.ranking]
-    if taken is not None and not cutter.trials.late and taken.ranking != "random":
-        tried.append(cutter.cut("random", taken.share))
+    control = taken or next(iter(tried), None)
+    if control is not None and not cutter.trials.late and control.ranking != "random":
+        tried.append(cutter.cut("random", control.share))
     return tried, taken
 
 
