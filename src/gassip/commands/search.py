@@ -246,6 +246,10 @@ def show(
         print(f"log:  tensorboard --logdir {shlex.quote(str(out.parent / FOLDER))}")
 
 
+def is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
 def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
     from gassip.runs import write as artefact
 
@@ -253,7 +257,8 @@ def _check_out(out: Path, partial: Path, args: argparse.Namespace) -> None:
         raise GassipError(f"{out} is there and nothing is unfinished; there is nothing to resume")
     goes_on = args.resume and partial.exists()  # of a search that a time limit cut short
     artefact.check_target(out, args.overwrite or goes_on)
-    if partial.exists() and not (args.resume or args.overwrite):
+    unfinished = partial.is_symlink() or (partial.exists() and not is_empty(partial))
+    if unfinished and not (args.resume or args.overwrite):
         raise GassipError(
             f"{partial} holds an unfinished search; --resume to go on, or --overwrite to start anew"
         )

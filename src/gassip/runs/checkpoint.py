@@ -95,7 +95,7 @@ def discard(folder: Path) -> None:
         for name in (FILE, NETS.format("*")):
             for path in [*folder.glob(name), *folder.glob(f".{name}.*.tmp")]:
                 path.unlink(missing_ok=True)
-        with suppress(OSError):
+        with suppress(OSError, MemoryError):  # an empty folder holds no search
             folder.rmdir()
 
 
