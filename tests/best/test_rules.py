@@ -32,7 +32,6 @@ ARMA = {"default_candidates": [*LONG, "ArmaConv+ArmaConv"]}
 LARGE = {"candidates": 7, "knn": 0}
 STEPS = {
     "epochs": 8,
-    "candidates": 8,
     "retrain_epochs": 75,
     "prune_epochs": 300,
     "trial_epochs": 30,
@@ -54,7 +53,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     (
         "large, no words",
         {"nodes": 99_999, "words": False},
-        LARGE | STEPS | {"default_candidates": [*LONG, "ArmaConv+ArmaConv", "TAG3+Linear"]},
+        LARGE | STEPS | {"default_candidates": [*LONG, "ArmaConv+ArmaConv"]},
     ),
     (
         "huge",
@@ -73,7 +72,6 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
                 "GCNConv+APPNP5",
                 *LONG[1:],
                 "ArmaConv+ArmaConv",
-                "TAG3+Linear",
             ],
         },
     ),

@@ -174,7 +174,6 @@ WIDER = ("TAG2+Linear", "SkipGCN+SkipGCN", "SAGEConv+SAGEConv+SAGEConv+SAGEConv"
 
 LARGE_STEPS = {"epochs": 8, "retrain_epochs": 75, "prune_epochs": 300, "trial_epochs": 30}
 HUGE_STEPS = LARGE_STEPS | {"retrain_epochs": 50, "prune_epochs": 150}
-OVER_HOPS = "TAG3+Linear"
 HUGE_CHOICE: dict[str, Any] = {
     "recipes": ["norm", "strong", "medium"],
     "teacher_hidden": 256,
@@ -252,14 +251,8 @@ RULES = (
         "large, no words",
         f"at least {LARGE:,.0f} nodes, no bag of words",
         lambda facts: facts.nodes >= LARGE and not facts.words,
-        lambda facts, given: (
-            LARGE_STEPS
-            | {
-                "default_candidates": [*given["default_candidates"], OVER_HOPS],
-                "candidates": given["candidates"] + 1,
-            }
-        ),
-        "8 search epochs, 75 of training, 300 with pruning, 30 per trial; TAG3 ‖ Linear competes",
+        lambda facts, given: dict(LARGE_STEPS),
+        "8 search epochs, 75 of training, 300 with pruning, 30 per trial",
         "a net that reads words has weights enough: its steps stay those of small graphs",
     ),
     Rule(
