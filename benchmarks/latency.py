@@ -35,7 +35,7 @@ Sides = dict[str, Callable[[], object]]
 def latency(name: str, folder: str) -> dict[str, Any]:
     with torch.no_grad():
         full, queries = sides(name, folder)
-        repeats = REPEATS.get(name, 5)
+        repeats = max(3, REPEATS.get(name, 5) // torch.get_num_threads() ** 2)
         passes = alternate(full, repeats=repeats, warmup=1, again=True)
         cold = alternate(full, repeats=repeats, warmup=0)
         asked = alternate(queries, repeats=3, warmup=1)
