@@ -18,8 +18,10 @@ from gassip.large.adjacency import both_ways, symmetric
 from gassip.large.block_model import draw
 from gassip.large.kernels import Edges
 from gassip.large.rows.nets import Shape
+from gassip.large.rows.scores import SPLITS, drawn_nodes
 from gassip.large.rows.training import Table, train_rows
 from gassip.large.writing import write_block_model
+from gassip.metrics import METRICS, score
 from gassip.runs.format import digest
 from tests.large.conftest import MODEL
 
@@ -31,6 +33,30 @@ def test_a_run_tells_what_any_run_tells(searched: tuple[Path, Path]) -> None:
     stages = [row["stage"] for row in json.loads((searched[1] / "decisions.json").read_bytes())]
     assert stages == ["hops", "student", "label propagation"]
     assert (searched[1] / "report.html").exists()
+
+
+def test_scores_are_those_of_all_labelled_nodes(searched: tuple[Path, Path]) -> None:
+    """Counted by blocks, and by gassip.metrics from the scores of all nodes at once."""
+    scores = json.loads((searched[1] / "meta.json").read_bytes())["scores"]
+    folder = GraphFolder.open(searched[0])
+    y, split = np.asarray(folder.array("y")), np.asarray(folder.array("split"))
+    logits = torch.from_numpy(load_row_run(searched[1]).model.scores())
+    for metric in METRICS:
+        for name, number in SPLITS.items():
+            nodes = torch.from_numpy((split == number) & (y >= 0))
+            truth = torch.from_numpy(y.astype(np.int64))[nodes]
+            wanted = score(metric, logits[nodes], truth)
+            assert scores[metric][name] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_areas_of_large_splits_are_of_nodes_drawn_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 40 of each split, never a node without a label; small splits whole."""
+    monkeypatch.setattr("gassip.large.rows.scores.AREA_NODES", 40)
+    split = np.repeat([1, 2, 3], [100, 30, 200])
+    y = np.where(np.arange(330) % 2, 0, -1)
+    drawn = drawn_nodes(y, split)
+    assert [int(drawn[split == k].sum()) for k in (1, 2, 3)] == [40, 15, 40]
+    assert (y[drawn] == 0).all()
 
 
 def test_labels_by_blocks_equal_the_runtime_on_the_whole_graph(
