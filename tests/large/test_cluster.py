@@ -182,6 +182,7 @@ def test_errors_of_workers_are_one_line() -> None:
 
 def test_no_head_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gassip.large.cluster.library", lambda: Absent)
+    monkeypatch.setattr("gassip.large.cluster.knock", lambda address: None)
     with pytest.raises(GassipError, match="no head answers there"), connected("10.0.0.1:6379"):
         pass
 

@@ -8,6 +8,7 @@ that nothing is lost or doubled. Bits are equal either way: seeds belong to task
 A cluster that is started here listens on loopback alone.
 """
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
@@ -19,6 +20,7 @@ from gassip.errors import GassipError
 T = TypeVar("T")
 EXTRA = "--cluster needs the 'cluster' extra: pip install 'gassip[cluster]'"
 LOOPBACK = "127.0.0.1"
+KNOCK_SECONDS = 10
 
 
 class Tasks(Protocol):
@@ -147,9 +149,17 @@ def library() -> Any:
     return ray
 
 
+def knock(address: str) -> None:
+    """Fails at once where nothing listens; Ray alone goes on trying for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=KNOCK_SECONDS).close()
+
+
 def start(ray: Any, address: str, workers: int | None) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
+        knock(address)
         try:
             ray.init(address=address, **quiet)
         except ConnectionError:
@@ -157,7 +167,7 @@ def start(ray: Any, address: str, workers: int | None) -> None:
                 raise
             local = {"_node_ip_address": LOOPBACK, "include_dashboard": False}
             ray.init(num_cpus=workers, **local, **quiet)
-    except (ConnectionError, ValueError, TimeoutError) as error:
+    except (OSError, ValueError) as error:
         raise GassipError(
             f"--cluster {address}: no head answers there ({first_line(error)}); start one with "
             f"`ray start --head`, or --cluster auto for this machine"
