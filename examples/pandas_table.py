@@ -29,7 +29,7 @@ edges = pd.DataFrame({"source": ids[alike[:, 0]], "target": ids[alike[:, 1]]})
 
 graph = gassip.from_frames(nodes, edges)  # missing cells are filled, numbers scaled, texts encoded
 model = gassip.GassipClassifier(preset="fast").fit(graph)
-names = np.array(graph.class_names)[model.predict()]
+names = model.predict()  # "stays" or "leaves"
 sure = model.predict_proba().max(1).round(3)
 print(nodes[["id"]].assign(label=names, probability=sure)[200:].head())
 print("test accuracy", round(model.score(graph), 3))

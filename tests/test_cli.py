@@ -23,6 +23,7 @@ from gassip.commands.flags import SETTING
 from gassip.graph.graph import Graph
 from gassip.operations import gcn_weights
 from gassip.runs import checkpoint
+from gassip.runs import folder as run_folder
 from gassip.runs import write as artefact
 from gassip.settings import Settings
 from gassip.settings.settings import FIELDS, Field
@@ -540,7 +541,8 @@ def test_a_disk_that_fills_up_at_the_end(
     def full(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(artefact, "replace_file", full)  # the checkpoint has its own name for it
+    for writer in (artefact, run_folder):  # the checkpoint has its own name for it
+        monkeypatch.setattr(writer, "replace_file", full)
     own = ["search", "--data", str(ready / "graph.npz"), "--out", "runs/run", "--quiet", *QUICK]
     assert main(own) == 2  # the checkpoint stays, so that the search can go on
     line = capsys.readouterr().err
