@@ -2,12 +2,13 @@
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import hypothesis
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from scipy import sparse as sp
 
 with (
@@ -57,6 +58,13 @@ def random_graph(
         edge_weight=rng.uniform(0.2, 2.0, edges) if weighted else None,
         undirected=undirected,
     )
+
+
+@pytest.fixture(scope="module")
+def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One cluster at a time over the processes of the tests: `auto` finds that of another one."""
+    with FileLock(tmp_path_factory.getbasetemp().parent / "cluster.lock"):
+        yield
 
 
 @pytest.fixture(scope="session")

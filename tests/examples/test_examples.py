@@ -65,9 +65,15 @@ def check_libraries(name: str) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_it_runs(
-    file: Path, home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    file: Path,
+    home: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     check_libraries(file.stem)
+    if file.stem == "ray_cluster":
+        request.getfixturevalue("one_cluster")
     if file.stem == "service":
         pytest.skip("it has tests of its own, below")
     arguments = ARGUMENTS.get(file.stem, [])

@@ -33,11 +33,12 @@ from gassip.large.rows.search import Options
 from gassip.large.writing import write_block_model
 from gassip.nn.size import packed
 
+pytestmark = pytest.mark.usefixtures("one_cluster")
 MODEL = BlockModel(nodes=600, degree=8, features=6, classes=3, homophily=0.8, labelled=0.2)
 
 
 @pytest.fixture(scope="module")
-def ray_tasks() -> Iterator[Tasks]:
+def ray_tasks(one_cluster: None) -> Iterator[Tasks]:
     """Two workers of this machine, on loopback; skipped where Ray is missing or cannot start."""
     pytest.importorskip("ray", reason="the extra `cluster` is not installed")
     with pytest.MonkeyPatch.context() as patch:
