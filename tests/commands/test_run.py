@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from gassip.bench import tuned
 from gassip.bench.records import Book
 from gassip.cli import main
 from gassip.commands.run_processes import deal
+from gassip.commands.table import rows
 from gassip.errors import GassipError
 from gassip.methods import METHODS, entry
 from gassip.runs.write import open_run
@@ -245,6 +247,18 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", "--dataset", "toy"]) == 0
     assert "untuned" in capsys.readouterr().out
     assert main(["table", "--dataset", "other"]) == 2
+
+
+def test_lines_of_a_table_are_compared_within_one_version(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "gcn", "--data", "toy.npz", "--record", *QUICK]) == 0
+    ((new,), _) = Book("results").read("toy")
+    run = replace(new.run, settings=new.run.settings | {"dropout": 0.9})
+    old = replace(new, run=run, method_version=(new.method_version or 0) + 1)
+    assert [line[-1] for line in rows([new])] == ["untuned"]
+    ends = [line[-1] for line in rows([new, old])]
+    assert ends == [f"untuned version {own.method_version}" for own in (new, old)]
 
 
 def test_tune_chooses_by_validation_and_run_uses_it(

@@ -82,16 +82,20 @@ def rows(records: "list[Record]") -> list[tuple[str, ...]]:
 
 
 def _apart(record: "Record", others: "list[Record]") -> str:
-    """Where the settings come from, and those in which the method's lines differ (of more than two,
-    the rare ones)."""
-    same = [other.run.settings for other in others if other.run.method == record.run.method]
+    """Where the settings come from, the version where a method has records of several, and the
+    settings in which the lines of one version differ (of more than two, the rare ones)."""
+    lines = [other for other in others if other.run.method == record.run.method]
+    version = record.method_version
+    same = [other.run.settings for other in lines if other.method_version == version]
     given = record.run.settings
     differ = [name for name in given if any(other.get(name) != given[name] for other in same)]
     if len(same) > 2:
         values = {name: [other.get(name) for other in same] for name in differ}
         differ = [name for name in differ if values[name].count(given[name]) * 2 <= len(same)]
-    source = "tuned" if record.tuned else "untuned"
-    return " ".join([source, *(f"{name}={given[name]}" for name in differ)])
+    said = ["tuned" if record.tuned else "untuned"]
+    if version is not None and len(same) < len(lines):
+        said.append(f"version {version}")
+    return " ".join([*said, *(f"{name}={given[name]}" for name in differ)])
 
 
 def _line(records: "list[Record]", settings: str) -> tuple[str, ...]:
