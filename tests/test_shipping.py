@@ -1,7 +1,11 @@
 """What is shipped agrees with itself: versions, torch, the Pythons that are tested."""
 
 import re
+import subprocess
+import sys
+import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import gassip
@@ -43,3 +47,23 @@ def test_every_extra_that_tests_use_is_installed_with_them() -> None:
     extras = PROJECT["optional-dependencies"]
     missing = {own for name in ("onnx", "tables", "log") for own in extras[name]}
     assert missing <= set(extras["test"])
+
+
+def test_the_published_files_hold_every_module(tmp_path: Path) -> None:
+    """A wheel is built from the archive of the sources, so whatever that leaves out is lost."""
+    _build(ROOT, "sdist", tmp_path)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "sources", filter="data")
+    (sources,) = (tmp_path / "sources").iterdir()
+    _build(sources, "wheel", tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    ours = {own for own in (ROOT / "src/gassip").rglob("*") if own.is_file()}
+    wanted = {f"gassip/{own.relative_to(ROOT / 'src/gassip').as_posix()}" for own in ours
+              if "__pycache__" not in own.parts}  # fmt: skip
+    assert wanted <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def _build(project: Path, what: str, out: Path) -> None:
+    words = [sys.executable, "-m", "hatchling", "build", "-t", what, "-d", str(out)]
+    subprocess.run(words, cwd=project, check=True, capture_output=True, timeout=100)
