@@ -193,6 +193,12 @@ def test_deal_keeps_a_search_together() -> None:
     ]
     assert [[own.search_seed for own in part] for part in deal(runs, 2)] == [[0, 0, 2, 2], [1, 1]]
     assert [len(part) for part in deal(runs[:2] + runs[:1], 2)] == [2, 1]
+    plain = [Run(method="p", settings={}, dataset="d", retrain_seed=r) for r in (0, 1)]
+    mixed = deal(runs[:2] + plain, 2)  # one search as a whole, and two trainings
+    assert [[(own.method, own.retrain_seed) for own in part] for part in mixed] == [
+        [("m", 0), ("m", 1), ("p", 1)],
+        [("p", 0)],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -113,17 +113,27 @@ def run(args: argparse.Namespace) -> int:
             f"{len(runs) - len(left)} of {len(runs)} runs are in {args.results}; skipped",
             file=sys.stderr,
         )
-    if args.cluster and left:
-        done |= in_cluster(args, left, book, tuned)
-    elif args.jobs > 1 and len(left) > 1:
-        done |= in_processes(args, left, book, tuned)
-    else:
-        done |= _here(args, left, graph, book, tuned)
+    done |= carried_out(args, left, graph, book, tuned)
     records = [done[asked.key] for asked in runs if asked.key in done]
     _print(args, records)
     for reason in dict.fromkeys(record.reason for record in records if record.status != "ok"):
         fail(f"{args.method} failed: {reason}")
     return 0 if all(record.status == "ok" for record in records) else 1
+
+
+def carried_out(
+    args: argparse.Namespace,
+    runs: "list[Run]",
+    graph: "Graph | None",
+    book: "Book | None",
+    tuned: bool,
+) -> "dict[str, Record]":
+    """The runs in a cluster, in processes or here, and their records by key; `graph` for --out."""
+    if args.cluster and runs:
+        return in_cluster(args, runs, book, tuned)
+    if args.jobs > 1 and len(runs) > 1:
+        return in_processes(args, runs, book, tuned)
+    return _here(args, runs, graph, book, tuned)
 
 
 def recorded(book: "Book", dataset: str, method: str) -> "list[Record]":
@@ -155,7 +165,11 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _here(
-    args: argparse.Namespace, runs: "list[Run]", graph: "Graph", book: "Book | None", tuned: bool
+    args: argparse.Namespace,
+    runs: "list[Run]",
+    graph: "Graph | None",
+    book: "Book | None",
+    tuned: bool,
 ) -> "dict[str, Record]":
     """One after the other in this process."""
     from gassip.bench.execute import carry_out
@@ -167,7 +181,7 @@ def _here(
         done[record.run.key] = record
         if book is not None:
             book.append(record)
-        if args.out and solution is not None:
+        if args.out and solution is not None and graph is not None:
             _save(args, graph, record, solution, rows)
 
     @contextmanager
@@ -214,9 +228,6 @@ def _save(
         history=rows,
         overwrite=args.overwrite,
     )
-
-
-# Processes
 
 
 # Summary

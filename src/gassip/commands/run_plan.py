@@ -48,30 +48,21 @@ def pin_threads(args: argparse.Namespace) -> None:
 
 def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
     """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
-    from gassip.bench import tuned
+    from gassip.bench.asked import method_for, seeded
     from gassip.bench.execute import graph_of
-    from gassip.methods import Searcher, changed, entry, parsed, plain_settings
+    from gassip.methods import entry
     from gassip.runs.write import inputs_fingerprint
 
-    named, first = entry(args.method), bare(args)
+    entry(args.method)  # a mistyped name is refused before the graph is read
+    first = bare(args)
     first, graph = directed(first, graph_of(first, args.data), args)
-    method = named.make(graph)
     inputs = inputs_fingerprint(graph) if args.data else None
-    chosen = {} if args.untuned else tuned.chosen_for(first.dataset, args.method, inputs)
-    method = changed(method, chosen)
-    method = changed(method, parsed(method, _given(args.set)))
-    first = replace(
-        first, settings=plain_settings(method), fingerprint=graph.fingerprint if args.data else None
-    )
-    searches: list[int | None] = [None]
-    if isinstance(method, Searcher):
-        searches = [args.seed + s for s in range(args.searches)]
-    elif args.searches > 1:
-        raise GassipError(f"{args.method} has no search apart from its training; use --seeds alone")
-    trainings = [args.seed + r for r in range(args.seeds)]
-    runs = [replace(first, search_seed=s, retrain_seed=r) for s in searches for r in trainings]
+    given = _given(args.set)
+    method, tuned = method_for(first, graph, given, untuned=args.untuned, inputs=inputs)
+    first = replace(first, fingerprint=graph.fingerprint if args.data else None)
+    runs = seeded(first, method, seed=args.seed, searches=args.searches, trainings=args.seeds)
     say_which_graph(args)
-    return runs, graph, bool(chosen) and not args.set
+    return runs, graph, tuned
 
 
 def bare(args: argparse.Namespace) -> "Run":

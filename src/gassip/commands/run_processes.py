@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
+from gassip.commands.clustered import shares
 from gassip.commands.summary import progress
 
 if TYPE_CHECKING:
@@ -21,16 +22,16 @@ def in_processes(
     """The runs dealt out to `--jobs` processes; each records its own. Ctrl-C ends them; what is
     recorded stays."""
     context = multiprocessing.get_context("spawn")
-    shares = [part for part in deal(runs, args.jobs) if part]
+    dealt = [part for part in deal(runs, args.jobs) if part]
     results = None if book is None else str(book.folder)
     done: dict[str, Record] = {}
-    alone = len({asked.search_seed for asked in runs}) > 1
+    alone = len(shares(runs)) > 1
     workers: dict[Connection, Any] = {}
     usual = signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # which a process inherits, so that Ctrl-C is ours alone
     try:
-        for part in shares:
+        for part in dealt:
             ours, theirs = context.Pipe(duplex=False)
             worker = context.Process(
                 target=work, args=(theirs, part, args.data, tuned, results, alone), daemon=True
@@ -87,14 +88,11 @@ def _collect(
 
 
 def deal(runs: "Sequence[Run]", jobs: int) -> "list[list[Run]]":
-    """Even shares; runs of one search stay together where there are several searches."""
-    searches = sorted({asked.search_seed for asked in runs if asked.search_seed is not None})
-    if len(searches) > 1:
-        return [
-            [asked for asked in runs if searches.index(asked.search_seed) % jobs == at]  # type: ignore[arg-type]
-            for at in range(jobs)
-        ]
-    return [list(runs[at::jobs]) for at in range(jobs)]
+    """Even shares; runs of one search stay together where there is more than that search."""
+    parts = shares(runs)
+    if len(parts) == 1:
+        parts = [[asked] for asked in runs]
+    return [[asked for part in parts[at::jobs] for asked in part] for at in range(jobs)]
 
 
 def work(
