@@ -126,7 +126,7 @@ def test_every_search_draws_another_random_cut() -> None:
     settings = GassipMethod.for_graph(graph, "paper", **short).settings
     control = GassipControl(settings=settings, edges="random")
     plan = GassipMethod(settings=settings).search(graph, run)
-    cuts = [control.on_other_edges(plan, graph, seed).edge_keep for seed in (0, 1, 1)]
+    cuts = [control.after(plan, graph, seed).edge_keep for seed in (0, 1, 1)]
     assert torch.equal(cuts[1], cuts[2]) and not torch.equal(cuts[0], cuts[1])
     assert int(cuts[0].sum()) == int(cuts[1].sum())
     assert torch.equal(control.search(graph, run).edge_keep, cuts[1])

@@ -336,11 +336,11 @@ def test_a_failure_is_a_record(
 
 
 def test_a_process_that_was_killed() -> None:
-    assert (unfinished(RUN, -9, False).status, unfinished(RUN, 1, False).status) == (
+    assert (unfinished(RUN, -9, ()).status, unfinished(RUN, 1, ()).status) == (
         "oom",
         "failed",
     )
-    assert unfinished(RUN, -15, False).reason == "the process was ended by signal 15"
+    assert unfinished(RUN, -15, ()).reason == "the process was ended by signal 15"
 
 
 def test_noise_is_added_and_an_attack_is_checked(file: str) -> None:

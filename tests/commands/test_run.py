@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,16 @@ import torch
 import gassip
 from gassip.bench import tuned
 from gassip.bench.records import Book
+from gassip.best.pipeline import search
 from gassip.cli import main
 from gassip.commands.run_processes import deal
 from gassip.commands.table import rows
 from gassip.errors import GassipError
+from gassip.graph.graph import Graph
 from gassip.methods import METHODS, entry
 from gassip.runs.write import open_run
+from gassip.settings import Settings
+from gassip.train.plan import Plan
 from tests.conftest import random_graph
 
 QUICK = ["--set", "epochs=4", "--set", "hidden=8", "--quiet"]
@@ -109,6 +114,46 @@ def test_recorded_runs_are_skipped_and_a_batch_goes_on(capsys: pytest.CaptureFix
     assert len(Book("results").read("toy")[0]) == 4
     assert main([*words, "--seeds", "4"]) == 0
     assert len(Book("results").read("toy")[0]) == 4
+
+
+SHARING = ["gassip", "gassip-all-edges", "gassip-random-edges"]
+
+
+def test_methods_of_one_search_search_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ["epochs=3", "warmup_epochs=1", "retrain_epochs=3", "induced_from=1", "hidden=8"]
+    settings += ["edge_share=0.5", "retrain_dropouts="]
+    words = [word for one in settings for word in ("--set", one)]
+    words += ["--data", "toy.npz", "--searches", "2", "--json", "--quiet"]
+    alone = []
+    for method in SHARING:
+        assert main(["run", method, *words]) == 0
+        alone += json.loads(capsys.readouterr().out)["records"]
+    searched: list[int] = []
+
+    def counted(graph: Graph, settings: Settings, *, seed: int, **options: Any) -> Plan:
+        searched.append(seed)
+        return search(graph, settings, seed=seed, **options)
+
+    monkeypatch.setattr("gassip.baselines.gassip.search", counted)
+    assert main(["run", *SHARING, *words, "--record"]) == 0
+    together = json.loads(capsys.readouterr().out)["records"]
+    assert searched == [0, 1]
+    for name in ("run", "accuracy", "architecture", "edges_kept", "weights_kept"):
+        assert [own[name] for own in together] == [own[name] for own in alone]
+    assert main(["run", *SHARING, *words, "--record"]) == 0  # all of them are in the book
+    assert searched == [0, 1]
+
+
+def test_several_methods_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "gcn", "mlp", "--data", "toy.npz", *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert "gcn on toy" in out and "mlp on toy" in out
+    assert main(["run", "gcn", "mlp", "--data", "toy.npz", "--out", "made", *QUICK]) == 2
+    assert "several methods" in capsys.readouterr().err
+    assert main(["run", "gcn", "mpl", "--data", "toy.npz", *QUICK]) == 2
+    assert "did you mean mlp" in capsys.readouterr().err
 
 
 def test_processes_give_the_same_records(capsys: pytest.CaptureFixture[str]) -> None:

@@ -116,7 +116,7 @@ def test_records_are_neither_lost_nor_doubled(ray_tasks: Tasks, tmp_path: Path) 
     write_block_model(MODEL, draw(MODEL), 0.9, path)
     asked = Run(dataset="graph", method="mlp", settings={"epochs": 3}, retrain_seed=0)
     runs = [replace(asked, retrain_seed=seed) for seed in range(3)]
-    shared = (str(path), False)
+    shared: clustered.Asked = (str(path), ())
     here = clustered.collected(InProcess(), runs, shared, None)
     book = Book(tmp_path / "results")
     clustered.collected(ray_tasks, runs, shared, book, task=recorded_once_killed)
@@ -130,7 +130,7 @@ def test_a_graph_that_workers_cannot_read_is_no_record(ray_tasks: Tasks, tmp_pat
     run = Run(dataset="graph", method="mlp", settings={}, retrain_seed=0)
     book = Book(tmp_path)
     with pytest.raises(GassipError, match=r"a worker cannot read /nowhere/graph.npz"):
-        clustered.collected(ray_tasks, [run], ("/nowhere/graph.npz", False), book)
+        clustered.collected(ray_tasks, [run], ("/nowhere/graph.npz", ()), book)
     assert not list(tmp_path.iterdir())
 
 

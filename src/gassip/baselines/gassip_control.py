@@ -4,7 +4,8 @@
     random   as many edges as the mask keeps, another draw for each search; a node's last edge stays
 
 The search, the architecture and the weight mask are those of the method `gassip` with equal
-seeds, so that only the edges differ.
+seeds, so that only the edges differ. `gassip run gassip gassip-all-edges gassip-random-edges`
+searches once for all three.
 """
 
 from dataclasses import dataclass, replace
@@ -34,12 +35,12 @@ class GassipControl(GassipMethod):
         return cls(settings=settings, edges=edges)
 
     def search(self, graph: Graph, run: RunContext) -> Plan:
-        return self.on_other_edges(super().search(graph, run), graph, run.seed)
+        return self.after(super().search(graph, run), graph, run.seed)
 
     def resume(self, folder: Path, graph: Graph, run: RunContext) -> Plan:
-        return self.on_other_edges(super().resume(folder, graph, run), graph, run.seed)
+        return self.after(super().resume(folder, graph, run), graph, run.seed)
 
-    def on_other_edges(self, plan: Plan, graph: Graph, seed: int) -> Plan:
+    def after(self, plan: Plan, graph: Graph, seed: int) -> Plan:
         """The plan with the control's edges; each seed draws another random cut."""
         keep = torch.ones_like(plan.edge_keep)
         if self.edges == "random":

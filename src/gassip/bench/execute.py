@@ -1,10 +1,11 @@
 """Carry runs out and tell their records.
 
 Runs that differ in the retrain seed only share the search; where the method trains a plain net,
-the training too. Whatever a method raises becomes the record of its run.
+the training too. Methods whose search is that of another method share it with that one. Whatever a
+method raises becomes the record of its run.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -21,7 +22,15 @@ from gassip.bench.records import Book, Record, Run, canonical
 from gassip.errors import GassipError
 from gassip.graph.datasets import load, read
 from gassip.graph.graph import Graph
-from gassip.methods import Method, Resumer, Searcher, StartsFromPlan, changed, entry
+from gassip.methods import (
+    Method,
+    Resumer,
+    Searcher,
+    SharesSearch,
+    StartsFromPlan,
+    changed,
+    entry,
+)
 from gassip.nn.net import Model, Net
 from gassip.runs.checkpoint import discard
 from gassip.runs.write import versions
@@ -86,26 +95,28 @@ def carry_out(
     tell: Tell,
     *,
     path: str | None = None,
-    tuned: bool = False,
+    tuned: Collection[str] = (),
     watch: Watch = unwatched,
     book: Book | None = None,
 ) -> None:
-    """Run each and tell its record; runs that differ in the retrain seed only share the search and
-    the training.
+    """Run each and tell its record; `tuned` names the methods whose settings are the tuned ones.
 
     With a book, a search that is killed goes on from what it left there.
     """
-    for group in groups(runs):
+    for alike in searches(runs):
         reset_peak()
-        with unfinished_search(group[0], book) as partial:
+        first = alike[0][0]
+        with unfinished_search(searched_as(first), book) as partial:
             try:
-                graph = graph_of(group[0], path)
-                plan = search_for(group[0], graph, watch, partial)
+                graph = graph_of(first, path)
+                found = search_for(searched_as(first), graph, watch, partial)
             except Exception as error:  # a method's failure is a result of its run alone
-                for run in group:
+                for run in flat(alike):
                     tell(_record(run, tuned, **_failure(error)), None)
                 continue
-            train_group(group, graph, plan, tell, tuned=tuned, watch=watch)
+            for group in alike:
+                plan = handed(group[0], graph, found)
+                train_group(group, graph, plan, tell, tuned=tuned, watch=watch)
 
 
 @contextmanager
@@ -129,7 +140,7 @@ def train_group(
     plan: Plan | None,
     tell: Tell,
     *,
-    tuned: bool,
+    tuned: Collection[str],
     watch: Watch,
 ) -> None:
     """The trainings of one search, or of none."""
@@ -152,6 +163,38 @@ def groups(runs: Sequence[Run]) -> list[list[Run]]:
         rest = {name: value for name, value in asdict(run).items() if name != "retrain_seed"}
         alike.setdefault(canonical(rest), []).append(run)
     return list(alike.values())
+
+
+def searches(runs: Sequence[Run]) -> list[list[list[Run]]]:
+    """The groups that share one search, in order."""
+    alike: dict[str, list[list[Run]]] = {}
+    for group in groups(runs):
+        search = replace(searched_as(group[0]), retrain_seed=0)
+        alike.setdefault(search.key, []).append(group)
+    return list(alike.values())
+
+
+def flat(alike: Sequence[Sequence[Run]]) -> list[Run]:
+    return [run for group in alike for run in group]
+
+
+def searched_as(run: Run) -> Run:
+    """The run whose search this one starts from: its own, or one of the method that searches for
+    it."""
+    named = entry(run.method)
+    if run.search_seed is None or named.searches_as is None:
+        return run
+    rest = {name: value for name, value in run.settings.items() if name not in named.options}
+    return replace(run, method=named.searches_as, settings=rest)
+
+
+def handed(run: Run, graph: Graph, plan: Plan | None) -> Plan | None:
+    """What the run's method makes of the plan of a search that it shares."""
+    method = method_of(run, graph)
+    if plan is None or not isinstance(method, SharesSearch):
+        return plan
+    assert run.search_seed is not None, "as there is a plan"
+    return method.after(plan, graph, run.search_seed)
 
 
 def search_for(run: Run, graph: Graph, watch: Watch, partial: Path | None = None) -> Plan | None:
@@ -287,12 +330,12 @@ def jsonable(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
-def _record(run: Run, tuned: bool, **outcome: Any) -> Record:
+def _record(run: Run, tuned: Collection[str], **outcome: Any) -> Record:
     commit, dirty = commit_of()
     return Record(
         run=run,
         method_version=entry(run.method).load().version,
-        tuned=tuned,
+        tuned=run.method in tuned,
         peak_mb=peak_mb(),
         versions=versions(),
         commit=commit,
@@ -304,7 +347,7 @@ def _record(run: Run, tuned: bool, **outcome: Any) -> Record:
     )
 
 
-def unfinished(run: Run, exitcode: int | None, tuned: bool) -> Record:
+def unfinished(run: Run, exitcode: int | None, tuned: Collection[str]) -> Record:
     """The record of a run whose process ended before it did; signal 9 is what the system sends when
     memory is out."""
     reason = f"exit status {exitcode}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import set_threads
+from gassip.commands.run_plan import named
 from gassip.commands.summary import progress
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gassip.large.cluster import Tasks
 
 HELP = "tasks of Ray: auto (this machine, or the cluster that runs here), or HOST:PORT of a head"
-Asked = tuple[str | None, bool]  # path of the graph, and whether settings are the tuned ones
+Asked = tuple[str | None, tuple[str, ...]]  # path of the graph, methods with tuned settings
 
 
 def cluster_flag(parser: Any, text: str = HELP) -> None:
@@ -27,11 +28,12 @@ def cluster_flag(parser: Any, text: str = HELP) -> None:
 
 def shares(runs: "Sequence[Run]") -> "list[list[Run]]":
     """Runs of one search together, each other run alone."""
-    from gassip.bench.execute import groups
+    from gassip.bench.execute import flat, searches
 
     out: list[list[Run]] = []
-    for group in groups(runs):
-        out += [group] if group[0].search_seed is not None else [[run] for run in group]
+    for alike in searches(runs):
+        one = flat(alike)
+        out += [one] if one[0].search_seed is not None else [[run] for run in one]
     return out
 
 
@@ -74,13 +76,13 @@ def collected(
 
 
 def in_cluster(
-    args: argparse.Namespace, runs: "list[Run]", book: "Book | None", tuned: bool
+    args: argparse.Namespace, runs: "list[Run]", book: "Book | None", tuned: tuple[str, ...]
 ) -> "dict[str, Record]":
     from gassip.large.cluster import connected
 
     path = str(Path(args.data).resolve()) if args.data else None
     with (
         connected(args.cluster) as tasks,
-        progress(args.method, len(runs), args.quiet) as show,
+        progress(named(args), len(runs), args.quiet) as show,
     ):
         return collected(tasks, runs, (path, tuned), book, show)

@@ -1,8 +1,8 @@
-"""gassip run: one method on one graph, with one seed or many, and its records."""
+"""gassip run: methods on one graph, with one seed or many, and their records."""
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.commands.clustered import cluster_flag, in_cluster
 from gassip.commands.common import Parser, command, fail, filled, machine_flags, whole
-from gassip.commands.run_plan import pin_threads, plan, what_flags
+from gassip.commands.run_plan import named, pin_threads, plan, what_flags
 from gassip.commands.run_processes import in_processes
 from gassip.commands.summary import print_summary, progress, score_rows, seconds_row, share
 from gassip.errors import GassipError
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     example = "gassip run gcn --dataset cora --seeds 10 --record"
     parser = command(
-        commands, run, "run", "train one method on a graph, with one seed or many", example
+        commands, run, "run", "train methods on a graph, with one seed or many", example
     )
+    text = "one of `gassip methods`; several share the search where they have the same"
+    parser.add_argument("methods", nargs="+", metavar="METHOD", help=text)
     what_flags(parser)
     seed_flags(parser)
     record_flags(parser)
@@ -104,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     pin_threads(args)
     runs, graph, tuned = plan(args)
     book = Book(args.results) if args.record else None
-    there = [] if book is None else recorded(book, runs[0].dataset, args.method)
+    there = [] if book is None else recorded(book, runs[0].dataset, args.methods)
     left = to_do(runs, there, retry=args.retry)
     keys = {asked.key for asked in runs}
     done = {record.run.key: record for record in there if record.run.key in keys}
@@ -116,8 +118,9 @@ def run(args: argparse.Namespace) -> int:
     done |= carried_out(args, left, graph, book, tuned)
     records = [done[asked.key] for asked in runs if asked.key in done]
     _print(args, records)
-    for reason in dict.fromkeys(record.reason for record in records if record.status != "ok"):
-        fail(f"{args.method} failed: {reason}")
+    failed = ((r.run.method, r.reason) for r in records if r.status != "ok")
+    for method, reason in dict.fromkeys(failed):
+        fail(f"{method} failed: {reason}")
     return 0 if all(record.status == "ok" for record in records) else 1
 
 
@@ -126,7 +129,7 @@ def carried_out(
     runs: "list[Run]",
     graph: "Graph | None",
     book: "Book | None",
-    tuned: bool,
+    tuned: tuple[str, ...],
 ) -> "dict[str, Record]":
     """The runs in a cluster, in processes or here, and their records by key; `graph` for --out."""
     if args.cluster and runs:
@@ -136,21 +139,25 @@ def carried_out(
     return _here(args, runs, graph, book, tuned)
 
 
-def recorded(book: "Book", dataset: str, method: str) -> "list[Record]":
-    """The records of a method in its present version; damaged lines are told."""
+def recorded(book: "Book", dataset: str, methods: "Sequence[str]") -> "list[Record]":
+    """The records of a dataset, of these methods in their present version; damaged lines are
+    told."""
     from gassip.bench.records import of_version
     from gassip.methods import entry
 
     records, said = book.read(dataset)
     for line in said:
         print(f"gassip: {line}", file=sys.stderr)
-    return of_version(records, method, entry(method).load().version)
+    for method in methods:
+        records = of_version(records, method, entry(method).load().version)
+    return records
 
 
 def _check(args: argparse.Namespace) -> None:
-    if args.out and (args.seeds > 1 or args.searches > 1):
+    if args.out and (args.seeds > 1 or args.searches > 1 or len(args.methods) > 1):
         raise GassipError(
-            "--out writes one run's folder; it cannot go with --seeds or --searches above 1"
+            "--out writes one run's folder; it cannot go with several methods, or --seeds or "
+            "--searches above 1"
         )
     if args.out and args.record:
         raise GassipError(
@@ -169,7 +176,7 @@ def _here(
     runs: "list[Run]",
     graph: "Graph | None",
     book: "Book | None",
-    tuned: bool,
+    tuned: tuple[str, ...],
 ) -> "dict[str, Record]":
     """One after the other in this process."""
     from gassip.bench.execute import carry_out
@@ -186,7 +193,7 @@ def _here(
 
     @contextmanager
     def watch(stage: str, total: int) -> "Iterator[Listener]":
-        with progress(f"{args.method}, {stage}", total, args.quiet) as show:
+        with progress(f"{named(args)}, {stage}", total, args.quiet) as show:
 
             def epoch(row: "Event") -> None:
                 if stage == "train":
@@ -219,7 +226,7 @@ def _save(
         args.out,
         graph,
         solution,
-        method=args.method,
+        method=record.run.method,
         settings=record.run.settings,
         seconds=record.seconds,
         seed=args.seed,
@@ -246,13 +253,17 @@ def _print(args: argparse.Namespace, records: "list[Record]") -> None:
         if record.status != "ok":
             print(f"seed {record.run.retrain_seed}: {record.status} ({record.reason})")
     good = [record for record in records if record.status == "ok"]
-    if good:
-        tuned = ", tuned settings" if good[0].tuned else ""
-        print_summary(
-            f"{args.method} on {good[0].run.dataset}{tuned}, {len(good)} run(s)", _rows(good)
-        )
+    for method in dict.fromkeys(args.methods):
+        _print_method(method, [record for record in good if record.run.method == method])
     if args.out and good:
         print(f"written to {args.out}")
+
+
+def _print_method(method: str, good: "list[Record]") -> None:
+    if good:
+        tuned = ", tuned settings" if good[0].tuned else ""
+        title = f"{method} on {good[0].run.dataset}{tuned}, {len(good)} run(s)"
+        print_summary(title, _rows(good))
 
 
 def _rows(good: "list[Record]") -> list[tuple[str, str]]:

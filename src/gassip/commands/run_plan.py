@@ -20,8 +20,7 @@ DIRECTIONS = ("auto", "given", "both")
 
 
 def what_flags(parser: Parser) -> None:
-    """The method, the graph, and what validation judges by."""
-    parser.add_argument("method", metavar="METHOD", help="one of `gassip methods`")
+    """The graph, and what validation judges by."""
     source_flags(parser)
     parser.add_argument(
         "--split-seed",
@@ -46,32 +45,44 @@ def pin_threads(args: argparse.Namespace) -> None:
     set_threads(args.threads)
 
 
-def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, bool]":
-    """The runs that are asked for, their graph, and whether their settings are the tuned ones."""
+def named(args: argparse.Namespace) -> str:
+    """The methods that were asked for, as texts name them."""
+    return ", ".join(args.methods)
+
+
+def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, tuple[str, ...]]":
+    """The runs that are asked for, their graph, and which methods have tuned settings."""
     from gassip.bench.asked import method_for, seeded
     from gassip.bench.execute import graph_of
     from gassip.methods import entry
     from gassip.runs.write import inputs_fingerprint
 
-    entry(args.method)  # a mistyped name is refused before the graph is read
+    for name in args.methods:
+        entry(name)  # a mistyped name is told before the graph is read
     first = bare(args)
     first, graph = directed(first, graph_of(first, args.data), args)
     inputs = inputs_fingerprint(graph) if args.data else None
-    given = _given(args.set)
-    method, tuned = method_for(first, graph, given, untuned=args.untuned, inputs=inputs)
     first = replace(first, fingerprint=graph.fingerprint if args.data else None)
-    runs = seeded(first, method, seed=args.seed, searches=args.searches, trainings=args.seeds)
+    asked = {"seed": args.seed, "searches": args.searches, "trainings": args.seeds}
+    runs, all_tuned = [], []
+    for name in dict.fromkeys(args.methods):
+        own = replace(first, method=name)
+        method, tuned = method_for(
+            own, graph, _given(args.set), untuned=args.untuned, inputs=inputs
+        )
+        runs += seeded(own, method, **asked)
+        all_tuned += [name] if tuned else []
     say_which_graph(args)
-    return runs, graph, tuned
+    return runs, graph, tuple(all_tuned)
 
 
 def bare(args: argparse.Namespace) -> "Run":
-    """The run without its settings and seeds."""
+    """The run without its settings and seeds, of the first method."""
     from gassip.bench.records import Run
 
     drawn = bool(args.noise) or (args.attack or "").startswith("prbcd")
     return Run(
-        method=args.method,
+        method=args.methods[0],
         settings={},
         dataset=Path(args.data).resolve().stem if args.data else args.dataset or EMBEDDED,
         split_seed=args.split_seed,

@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.clustered import shares
+from gassip.commands.run_plan import named
 from gassip.commands.summary import progress
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def in_processes(
-    args: argparse.Namespace, runs: "list[Run]", book: "Book | None", tuned: bool
+    args: argparse.Namespace, runs: "list[Run]", book: "Book | None", tuned: tuple[str, ...]
 ) -> "dict[str, Record]":
     """The runs dealt out to `--jobs` processes; each records its own. Ctrl-C ends them; what is
     recorded stays."""
@@ -40,7 +41,7 @@ def in_processes(
             theirs.close()
             workers[ours] = (worker, part)
         signal.signal(signal.SIGINT, usual)
-        with progress(args.method, len(runs), args.quiet) as show:
+        with progress(named(args), len(runs), args.quiet) as show:
             while workers:
                 for ready in wait(list(workers)):
                     assert isinstance(ready, Connection)
@@ -62,7 +63,7 @@ def _collect(
     workers: dict[Connection, Any],
     done: "dict[str, Record]",
     book: "Book | None",
-    tuned: bool,
+    tuned: tuple[str, ...],
 ) -> None:
     """One record from a process, or its end; a process that was killed leaves a record of the run
     it died in."""
@@ -99,7 +100,7 @@ def work(
     pipe: Connection,
     runs: "list[Run]",
     path: str | None,
-    tuned: bool,
+    tuned: tuple[str, ...],
     results: str | None,
     alone: bool,
 ) -> None:

@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
         "choose a method's hidden width and dropout on validation nodes",
         example,
     )
+    parser.add_argument("method", metavar="METHOD", help="one of `gassip methods`")
     what_flags(parser)
     parser.add_argument(
         "--seeds",
@@ -58,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from gassip.runs import write as artefact
 
     pin_threads(args)
+    args.methods = [args.method]
     runs, graph, _ = plan(args)
     hidden_test = replace(graph, test_mask=graph.test_mask & False)  # nobody here can look at it
     combinations = tuned.grid(method_of(runs[0], graph))

@@ -7,6 +7,7 @@ from gassip.methods.known import entry as entry
 from gassip.methods.protocols import Method as Method
 from gassip.methods.protocols import Resumer as Resumer
 from gassip.methods.protocols import Searcher as Searcher
+from gassip.methods.protocols import SharesSearch as SharesSearch
 from gassip.methods.protocols import StartsFromPlan as StartsFromPlan
 from gassip.methods.settings import changed as changed
 from gassip.methods.settings import parsed as parsed

@@ -26,6 +26,7 @@ class Entry:
     summary: str
     reference: str
     options: dict[str, Any] = field(default_factory=dict)  # of the class's `for_graph`
+    searches_as: str | None = None  # the method whose search this is; `options` are then its own
 
     def load(self) -> MethodClass:
         module, _, name = self.place.partition(":")
@@ -278,6 +279,7 @@ METHODS: dict[str, Entry] = {
         "what gassip found, trained on all edges",
         "–",
         {"edges": "all"},
+        searches_as="gassip",
     ),
     "gassip-random-edges": Entry(
         "gassip_control:GassipControl",
@@ -285,6 +287,7 @@ METHODS: dict[str, Entry] = {
         "what gassip found, trained on as many edges drawn at random",
         "–",
         {"edges": "random"},
+        searches_as="gassip",
     ),
     "gassip-best": Entry(
         "gassip:GassipBest",

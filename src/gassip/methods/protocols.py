@@ -47,6 +47,16 @@ class Resumer(Searcher, Protocol):
         ...
 
 
+@runtime_checkable
+class SharesSearch(Resumer, Protocol):
+    """A method whose search is that of another method (`Entry.searches_as`), with something changed
+    in what it found."""
+
+    def after(self, plan: "Plan", graph: "Graph", seed: int) -> "Plan":
+        """What this method makes of the other method's plan."""
+        ...
+
+
 class MethodClass(Protocol):
     """The class of a method."""
 
