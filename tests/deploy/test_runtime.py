@@ -387,8 +387,10 @@ def test_zeros_are_left_out_and_come_back(precision: store.Precision) -> None:
 
 def test_tensors_written_are_read_by_safetensors_and_back(tmp_path: Path) -> None:
     from safetensors.numpy import load as library
+    from safetensors.numpy import save
 
     given: store.Tensors = {
+        "ä": np.array(7, dtype=np.int32),
         "a": np.arange(3, dtype=np.int8),
         "b": np.ones((2, 2), np.float32),
         "c": np.zeros((0, 3), np.int64),
@@ -401,6 +403,10 @@ def test_tensors_written_are_read_by_safetensors_and_back(tmp_path: Path) -> Non
     for name, value in given.items():
         np.testing.assert_array_equal(theirs[name], value)
         np.testing.assert_array_equal(ours[name], value)
+    assert content == save(given)
+    texts = {"identity": '{"α": 1}'}
+    assert store.write_tensors(given, texts) == save(given, texts)
+    assert store.from_bytes(save(given, texts))[1] == texts
 
 
 # The command

@@ -1,8 +1,13 @@
-"""history.svg: epochs, trainings and retraining apart, titled and named."""
+"""history.csv is read back as written; history.svg has epochs, trainings and retraining apart."""
 
+from hashlib import sha256
+from pathlib import Path
 from xml.etree import ElementTree
 
-from gassip.runs.history import history_svg, panels_of
+import pytest
+
+from gassip.errors import GassipError
+from gassip.runs.history import history_csv, history_svg, of_search, panels_of, read_history
 
 ROWS: list[dict[str, float | str]] = [
     {"phase": "search", "epoch": 1, "train_loss": 2.0, "alpha_entropy": 2.0, "edges_kept": 1.0},
@@ -34,3 +39,23 @@ def test_title_best_epoch_and_per_cent_are_drawn() -> None:
 
 def test_a_run_without_history_is_drawn() -> None:
     assert ElementTree.fromstring(history_svg([], "a")).tag.endswith("svg")
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    undefined: dict[str, float | str] = {"phase": "retrain", "epoch": 9, "val_score": float("nan")}
+    rows = [*ROWS, undefined]
+    content = history_csv(rows).encode()
+    (tmp_path / "history.csv").write_bytes(content)
+    meta = {"files": {"history.csv": sha256(content).hexdigest()}}
+    del undefined["val_score"]  # an empty cell
+    assert read_history(tmp_path, meta) == rows
+    searched = of_search(rows)
+    assert len(searched) < len(rows) and not any("phase" in row for row in searched)
+
+
+@pytest.mark.parametrize("content", ["phase,epoch\nsearch,one\n", "epoch\n1\n", "phase\na,b\n"])
+def test_another_table_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / "history.csv").write_text(content, encoding="utf-8")
+    meta = {"files": {"history.csv": sha256(content.encode()).hexdigest()}}
+    with pytest.raises(GassipError, match=r"history\.csv is not the history of a run"):
+        read_history(tmp_path, meta)

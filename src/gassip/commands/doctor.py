@@ -13,7 +13,7 @@ from gassip import __version__
 from gassip.commands.common import command
 from gassip.commands.summary import print_summary
 
-NEEDED = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn", "safetensors", "filelock")
+NEEDED = ("torch", "torch_geometric", "numpy", "scipy", "scikit-learn", "filelock")
 EXTRAS = {
     "tables": (("pandas", "pyarrow"), "Parquet files, pandas frames"),
     "onnx": (("onnx", "onnxruntime"), "export --format onnx"),

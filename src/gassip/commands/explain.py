@@ -1,7 +1,6 @@
 """gassip explain: the decisions of a search: what was tried, the statistic, the threshold."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from gassip.deploy.stored import is_row_run
-    from gassip.runs.format import read_meta
+    from gassip.runs.format import DECISIONS, read_meta, read_rows
     from gassip.runs.read import read_decisions
     from gassip.runs.write import open_run, to_json
 
@@ -37,16 +36,10 @@ def run(args: argparse.Namespace) -> int:
             "search again to have one"
         )
     if args.json:
-        print(to_json({"decisions": stored_decisions(folder)}), end="")
+        print(to_json({"decisions": read_rows(folder, DECISIONS, meta)}), end="")
     else:
         print_decisions(read_decisions(folder, meta))
     return 0
-
-
-def stored_decisions(folder: Path) -> list[dict[str, Any]]:
-    """decisions.json of a run that was just written or checked."""
-    rows: list[dict[str, Any]] = json.loads((folder / "decisions.json").read_text("utf-8"))
-    return rows
 
 
 def print_decisions(decisions: "Sequence[Decision]") -> None:

@@ -7,8 +7,6 @@ better. Test scores choose nothing. Of each budget the net that validates best i
 """
 
 import argparse
-import csv
-import io
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -118,6 +116,7 @@ def shares(text: str) -> tuple[float, ...]:
 
 def run(args: argparse.Namespace) -> int:
     from gassip.runs import write as artefact
+    from gassip.runs.format import csv_text
 
     if args.screen:
         return show_help(args, "front", ABOUT, add_flags, SCREEN)
@@ -136,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     record = {"dataset": graph.name, "source": source, "seed": args.seed, "metric": args.metric}
     record |= {"retrains": args.retrains, "points": points, "versions": artefact.versions()}
     out.mkdir(parents=True, exist_ok=True)
-    artefact.replace_file(out / "front.csv", to_csv(points).encode())
+    artefact.replace_file(out / "front.csv", csv_text(list(points[0]), points).encode())
     draw = edges_svg if args.edges else to_svg
     artefact.replace_file(out / "front.svg", draw(points, graph.name, args.metric))
     write_nets(out / NETS, nets, graph, source, args)
@@ -322,14 +321,6 @@ def _score(row: Point, split: str) -> str:
     mean, std = row[split], row[f"{split}_std"]
     assert not isinstance(mean, str) and not isinstance(std, str)
     return number(mean) + ("" if std is None else f" ± {std:.4f}")
-
-
-def to_csv(points: list[Point]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(points[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(points)
-    return text.getvalue()
 
 
 def show(points: list[Point], title: str) -> None:

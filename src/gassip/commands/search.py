@@ -24,7 +24,7 @@ from gassip.commands.common import (
     whole,
 )
 from gassip.commands.display import watching
-from gassip.commands.explain import print_decisions, stored_decisions
+from gassip.commands.explain import print_decisions
 from gassip.commands.flags import (
     Screen,
     given_settings,
@@ -232,11 +232,12 @@ def show(
     args: argparse.Namespace, meta: "Meta", decisions: "Sequence[Decision]", out: Path
 ) -> None:
     """meta.json, or the summary; the decisions with --explain."""
+    from gassip.runs.format import DECISIONS, read_rows
     from gassip.runs.write import to_json
 
     if args.json:
-        more = {"decisions": stored_decisions(out)} if args.explain else {}
-        print(to_json(meta | more), end="")
+        told = {"decisions": read_rows(out, DECISIONS, meta)} if args.explain else {}
+        print(to_json(meta | told), end="")
         return
     summary(meta)
     if args.explain:

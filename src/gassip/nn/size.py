@@ -19,16 +19,18 @@ Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns o
 H heads.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from safetensors.torch import save as to_bytes
+from torch import Tensor
 
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Model, Net
 from gassip.operations import OPERATIONS, SPREAD
+from gassip.runs.format import write_tensors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +54,7 @@ def size_of(net: Net, graph: Graph) -> Size:
 def packed(net: Model) -> bytes:
     """model.safetensors: the state of the net; of a matrix under a mask the weights that exist, and
     which they are."""
-    # clone: safetensors refuses two names for one memory
-    state = {
-        k: v.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for k, v in net.state_dict().items()
-    }
+    state: dict[str, Tensor] = net.state_dict()
     for l in range(len(net.layers)) if isinstance(net, Net) else ():
         name, keep = f"layers.{l}.weight", state.pop(f"weight_keep_{l}", None)
         if keep is not None:
@@ -67,6 +65,11 @@ def packed(net: Model) -> bytes:
                 f"{name}.shape": torch.tensor(keep.shape),
             }
     return to_bytes(state)
+
+
+def to_bytes(tensors: Mapping[str, Tensor], texts: Mapping[str, str] | None = None) -> bytes:
+    """A safetensors file of torch's tensors."""
+    return write_tensors({k: v.detach().cpu().numpy() for k, v in tensors.items()}, texts)
 
 
 def count_macs(net: Net, graph: Graph) -> int:

@@ -31,7 +31,7 @@ def seconds_by_stage(run: Facts) -> dict[str, float]:
     out: dict[str, float] = {}
     for row in run.history:
         if row.get("phase") == "search" and (value := number(row, "seconds")) is not None:
-            name = row.get("stage", "Algorithm 2: the supernet")
+            name = str(row.get("stage", "Algorithm 2: the supernet"))
             out[name] = out.get(name, 0.0) + value
     if again := (run.meta.get("seconds") or {}).get("retrain"):
         out["retraining"] = float(again)

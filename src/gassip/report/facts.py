@@ -7,9 +7,6 @@ nothing of single nodes and edges. Test labels are read here for the final numbe
 Shapes: N nodes, C classes, E directed edges of the graph as the run read it.
 """
 
-import csv
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +20,20 @@ from gassip.errors import GassipError
 from gassip.graph.checks import Array
 from gassip.graph.parts import SPLITS
 from gassip.operations import gcn_weights
-from gassip.runs.format import Tensors, read_file, read_ids, read_meta, read_tensors
+from gassip.runs.format import (
+    DECISIONS,
+    Tensors,
+    read_ids,
+    read_meta,
+    read_rows,
+    read_tensors,
+)
+from gassip.runs.history import FILE as HISTORY
+from gassip.runs.history import read_history
 from gassip.train.leaderboard import FILE as LEADERBOARD
 from gassip.train.leaderboard import Standing, from_rows
 
-Row = dict[str, str]
+Row = dict[str, float | str]
 MOST_NODES = 1_000_000  # of a graph whose nodes a page still tells of
 
 
@@ -100,9 +106,9 @@ def read_facts(folder: str | Path, edges: Array | None = None) -> Facts:
     return Facts(
         folder=str(folder),
         meta=meta,
-        decisions=_json(path, "decisions.json", meta),
-        history=_history(path, meta),
-        leaderboard=from_rows(_json(path, LEADERBOARD, meta), str(path / LEADERBOARD)),
+        decisions=read_rows(path, DECISIONS, meta),
+        history=read_history(path, meta) if HISTORY in meta["files"] else [],
+        leaderboard=from_rows(read_rows(path, LEADERBOARD, meta), str(path / LEADERBOARD)),
         edge_keep=keep,
         edge_mask=graph.get("edge_mask"),
         edges=edges if not large and fits(edges, graph) else None,
@@ -130,27 +136,6 @@ def _masks(found: Tensors) -> list[Array]:
 
 def _optional(path: Path, name: str, meta: Mapping[str, Any]) -> Tensors:
     return read_tensors(path, name, meta) if name in meta["files"] else {}
-
-
-def _json(path: Path, name: str, meta: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A list of objects; none where the run has no such file."""
-    if name not in meta["files"]:
-        return []
-    try:
-        rows = json.loads(read_file(path, name, meta))
-    except (ValueError, RecursionError) as error:
-        raise GassipError(f"{path / name} is damaged: not JSON ({error})") from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise GassipError(f"{path / name} is damaged: not a list of objects")
-    return rows
-
-
-def _history(path: Path, meta: Mapping[str, Any]) -> list[Row]:
-    if "history.csv" not in meta["files"]:
-        return []
-    text = read_file(path, "history.csv", meta).decode(errors="replace")
-    rows = csv.DictReader(io.StringIO(text))
-    return [{str(k): v for k, v in row.items() if isinstance(v, str) and v} for row in rows]
 
 
 def _probs(path: Path, inputs: Tensors) -> Array | None:

@@ -28,9 +28,9 @@ def standings(run: Facts) -> list[Standing]:
     rows = run.rows("search", stage=True)
     board = [
         Standing(
-            name=row["stage"],
-            kind=kind_of(row["stage"]),
-            architecture=row.get("architecture", ""),
+            name=str(row["stage"]),
+            kind=kind_of(str(row["stage"])),
+            architecture=str(row.get("architecture", "")),
             val_score=number(row, "val_score"),
             seconds=number(row, "seconds"),
         )

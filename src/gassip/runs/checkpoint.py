@@ -18,14 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from gassip import __version__
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
-from gassip.runs.format import replace_file
+from gassip.nn.size import to_bytes
+from gassip.runs.format import from_bytes, replace_file
 from gassip.settings import Settings
 from gassip.train.plan import Row
 
@@ -125,14 +124,13 @@ def read(path: Path) -> tuple[dict[str, Tensor], list[Row], dict[str, object]]:
     """Tensors, history and identity, or a refusal by name."""
     remedy = "remove its folder, or use --overwrite, to start anew"
     try:
-        with safe_open(path, framework="pt") as file:
-            texts = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        arrays, texts = from_bytes(path.read_bytes())
+        tensors = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
         expected = texts.pop("sha256", "")
         if expected != _digest(tensors, texts):
             raise GassipError("its checksum does not fit")
         rows, stored = json.loads(texts["history"]), json.loads(texts["identity"])
-    except (SafetensorError, GassipError, OSError, ValueError, KeyError, RecursionError) as error:
+    except (GassipError, OSError, ValueError, KeyError, RecursionError) as error:
         raise GassipError(
             f"checkpoint {path} is damaged or not one of gassip ({_short(error)}); {remedy}"
         ) from error

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
@@ -11,19 +11,18 @@ from gassip.draw.chart import Panel, Place, Series, panel
 from gassip.draw.scale import per_cent
 from gassip.draw.svg import document, element
 from gassip.errors import GassipError
+from gassip.runs.format import csv_text, read_file
 
+FILE = "history.csv"
+TEXTS = ("phase", "stage", "architecture")  # columns of words
 History = Sequence[Mapping[str, float | str]]
 
 
 def history_csv(history: History) -> str:
     """One line per epoch, the columns in the order of their first appearance, `seconds` last."""
     names = list(dict.fromkeys(name for row in history for name in row if name != "seconds"))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*names, "seconds"], restval="", lineterminator="\n")
-    writer.writeheader()
-    for row in history:
-        writer.writerow({name: "" if value != value else value for name, value in row.items()})
-    return text.getvalue()
+    rows = ({k: "" if value != value else value for k, value in row.items()} for row in history)
+    return csv_text([*names, "seconds"], rows)
 
 
 def history_svg(history: History, about: str = "", best_epoch: int | None = None) -> bytes:
@@ -118,20 +117,30 @@ def curve(rows: History, column: str, name: str, colour: int) -> Series:
     return Series(name=name, x=at, y=[float(row[column]) for row in known], colour=colour)
 
 
-def read_history(path: Path, content: bytes) -> list[dict[str, float | str]]:
-    """The rows of the search, as it wrote them; an empty cell is left out."""
+def read_history(folder: Path, meta: Mapping[str, object]) -> list[dict[str, float | str]]:
+    """Every row, search and retraining; an empty cell is left out."""
+    content = read_file(folder, FILE, meta)
     try:
-        rows = list(csv.DictReader(io.StringIO(content.decode()), strict=True))
-        searched = [row for row in rows if row["phase"] == "search"]
-        return [
-            {name: _cell(name, text) for name, text in row.items() if name != "phase" and text}
-            for row in searched
-        ]
-    except (ValueError, KeyError, csv.Error) as error:
-        raise GassipError(f"{path} is not the history of a run ({error})") from error
+        rows = csv.DictReader(io.StringIO(content.decode()), strict=True)
+        return [_row(row) for row in rows]
+    except (ValueError, TypeError, AttributeError, csv.Error) as error:
+        raise GassipError(f"{folder / FILE} is not the history of a run ({error})") from error
+
+
+def _row(cells: Mapping[str, str]) -> dict[str, float | str]:
+    row = {name: _cell(name, text) for name, text in cells.items() if text}
+    if "phase" not in row:
+        raise ValueError("a row names no phase")
+    return row
 
 
 def _cell(name: str, text: str) -> float | str:
-    if name in ("architecture", "stage"):
+    if name in TEXTS:
         return text
     return int(text) if name == "epoch" else float(text)
+
+
+def of_search(history: Iterable[Mapping[str, float | str]]) -> list[dict[str, float | str]]:
+    """The rows of the search as it made them, without their phase."""
+    searched = (row for row in history if row["phase"] == "search")
+    return [{name: value for name, value in row.items() if name != "phase"} for row in searched]

@@ -1,4 +1,5 @@
-"""Files that are written: refused before the work, replaced whole or not at all; labels as CSV."""
+"""Files that are written: refused before the work, replaced whole or not at all; tables and labels
+as CSV."""
 
 import csv
 import io
@@ -6,7 +7,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
@@ -71,6 +72,15 @@ def no_formula(text: str) -> str:
 
 
 Labels = tuple[Sequence[str], Sequence[str], Sequence[float]]  # ids, labels, probabilities
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """A table with a heading; what a row does not have is an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def label_lines(out: TextIO, blocks: Iterable[Labels]) -> int:

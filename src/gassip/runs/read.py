@@ -1,7 +1,6 @@
 """Read and check a run's folder (gassip.runs says what is in it): nothing is trusted before it
 fits."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,14 +25,16 @@ from gassip.runs.checked_tensors import (
     weight_keep_of,
 )
 from gassip.runs.format import (
+    DECISIONS,
     read_file,
     read_ids,
     read_meta,
     read_preparation,
+    read_rows,
     read_statistics,
     read_tensors,
 )
-from gassip.runs.history import read_history
+from gassip.runs.history import of_search, read_history
 from gassip.train.leaderboard import FILE as LEADERBOARD
 from gassip.train.leaderboard import Standing, from_rows
 from gassip.train.plan import Decision, Plan, Row
@@ -143,7 +144,7 @@ def _opened(folder: Path) -> Run:
             edge_mask=graph["edge_mask"],
             first_weights=start_weights(folder / "found.safetensors", start, found, "first."),
             last_weights=start_weights(folder / "found.safetensors", start, found, "last."),
-            history=read_history(folder / "history.csv", read_file(folder, "history.csv", meta)),
+            history=of_search(read_history(folder, meta)),
             seconds=float(meta["seconds"]["search"]),
             feature_index=found.get("feature_index"),
             teacher=teacher_of(folder / "found.safetensors", meta, found),
@@ -160,14 +161,7 @@ def _opened(folder: Path) -> Run:
 
 def read_leaderboard(folder: Path, meta: Meta) -> tuple[Standing, ...]:
     """leaderboard.json; () in the folder of an earlier version."""
-    if LEADERBOARD not in meta["files"]:
-        return ()
-    path = folder / LEADERBOARD
-    try:
-        rows = json.loads(read_file(folder, LEADERBOARD, meta))
-    except (ValueError, RecursionError) as error:
-        raise GassipError(f"{path} is damaged: not JSON ({error})") from error
-    return from_rows(rows, str(path))
+    return from_rows(read_rows(folder, LEADERBOARD, meta), str(folder / LEADERBOARD))
 
 
 def _leaderboard(folder: Path, meta: Meta) -> tuple[Standing, ...]:
@@ -179,14 +173,14 @@ def read_decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:
     """decisions.json; none in schema 1."""
     if meta["schema"] == 1:
         return ()
-    path = folder / "decisions.json"
+    rows = read_rows(folder, DECISIONS, meta)
     try:
-        rows = json.loads(read_file(folder, path.name, meta))
         return tuple(
             Decision(**{**row, "tried": tuple(_tried(option) for option in row["tried"])})
             for row in rows
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        path = folder / DECISIONS
         raise GassipError(f"{path} does not hold the decisions of a run ({error})") from error
 
 

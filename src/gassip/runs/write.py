@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from gassip import __version__
@@ -18,14 +17,14 @@ from gassip.graph.csr import Csr
 from gassip.graph.drift import Statistics
 from gassip.graph.graph import SPLITS, Graph
 from gassip.nn.net import Architecture, Model, Net
-from gassip.nn.size import packed, size_of
+from gassip.nn.size import packed, size_of, to_bytes
 from gassip.runs.checked_meta import SCHEMA
 from gassip.runs.checked_meta import Meta as Meta
 from gassip.runs.folder import check_target as check_target
 from gassip.runs.folder import sealed as sealed
 from gassip.runs.folder import to_json as to_json
 from gassip.runs.folder import write_folder as write_folder
-from gassip.runs.format import PREPARATION, STATISTICS, write_tensors
+from gassip.runs.format import DECISIONS, PREPARATION, STATISTICS, write_tensors
 from gassip.runs.format import replace_file as replace_file
 from gassip.runs.history import History, history_csv
 from gassip.runs.history import history_svg as history_svg
@@ -66,11 +65,11 @@ def save(
     board = final(plan.leaderboard, retrained(solution, metric))
     contents = {
         "model.safetensors": packed(solution.model),
-        "graph.safetensors": _pack(_graph_tensors(graph, plan, solution)),
-        "found.safetensors": _pack(_found_tensors(plan)),
-        "inputs.safetensors": _pack(_input_tensors(graph, solution.model)),
+        "graph.safetensors": to_bytes(_graph_tensors(graph, plan, solution)),
+        "found.safetensors": to_bytes(_found_tensors(plan)),
+        "inputs.safetensors": to_bytes(_input_tensors(graph, solution.model)),
         STATISTICS: write_tensors(_statistics(graph).to_tensors()),
-        "decisions.json": to_json([decision_row(made) for made in plan.decisions]).encode(),
+        DECISIONS: to_json([decision_row(made) for made in plan.decisions]).encode(),
         LEADERBOARD: to_json(to_rows(board)).encode(),
     } | _drawn(history, _about(graph, solution, metric, preset, seed), solution)
     if graph.preparation is not None:
@@ -114,7 +113,7 @@ def save_method(
     edges |= {} if weight is None else {"edge_weight": weight}
     contents = {
         "model.safetensors": packed(solution.model),
-        "graph.safetensors": _pack(edges | masks),
+        "graph.safetensors": to_bytes(edges | masks),
     } | _drawn(rows, _about(graph, solution, metric, method, seed), solution)
     meta = _counts(graph, solution) | _shape(solution)
     meta |= {
@@ -308,13 +307,3 @@ def _found_tensors(plan: Plan) -> dict[str, Tensor]:
         tensors["teacher"] = plan.teacher
     tensors |= {f"first.{name}": value for name, value in plan.first_weights.items()}
     return tensors | {f"last.{name}": value for name, value in plan.last_weights.items()}
-
-
-def _pack(tensors: Mapping[str, Tensor]) -> bytes:
-    # clone: safetensors refuses two names for one memory
-    return to_bytes(
-        {
-            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-            for name, value in tensors.items()
-        }
-    )

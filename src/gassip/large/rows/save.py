@@ -19,7 +19,7 @@ from gassip.large.rows.run import Outcome
 from gassip.large.rows.scores import SPLITS
 from gassip.large.rows.training import LR, WEIGHT_DECAY
 from gassip.nn.size import Size, macs_of, packed
-from gassip.runs.format import PREPARATION, STATISTICS, write_tensors
+from gassip.runs.format import DECISIONS, PREPARATION, STATISTICS, write_tensors
 from gassip.runs.history import history_csv, history_svg
 from gassip.runs.write import Meta, check_target, decision_row, plain, sealed, to_json, versions
 from gassip.settings.training import Recipe
@@ -57,7 +57,7 @@ def save(
     title = f"{graph.meta['name']} · {preset}, search on rows · seed {job.seed}"
     contents = {
         "model.safetensors": packed(net),
-        "decisions.json": to_json([decision_row(one) for one in outcome.decisions]).encode(),
+        DECISIONS: to_json([decision_row(one) for one in outcome.decisions]).encode(),
         LEADERBOARD: to_json(to_rows(final(outcome.trials.board, own))).encode(),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history, title, found.trained.epoch),

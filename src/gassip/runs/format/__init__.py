@@ -7,6 +7,7 @@ from gassip.runs.format.contents import STATISTICS as STATISTICS
 from gassip.runs.format.contents import read_ids as read_ids
 from gassip.runs.format.contents import read_preparation as read_preparation
 from gassip.runs.format.contents import read_statistics as read_statistics
+from gassip.runs.format.meta import DECISIONS as DECISIONS
 from gassip.runs.format.meta import EXPORTED as EXPORTED
 from gassip.runs.format.meta import digest as digest
 from gassip.runs.format.meta import label_weight as label_weight
@@ -16,6 +17,7 @@ from gassip.runs.format.meta import on_other_graphs as on_other_graphs
 from gassip.runs.format.meta import only_here as only_here
 from gassip.runs.format.meta import read_file as read_file
 from gassip.runs.format.meta import read_meta as read_meta
+from gassip.runs.format.meta import read_rows as read_rows
 from gassip.runs.format.meta import recover as recover
 from gassip.runs.format.meta import soft_edges as soft_edges
 from gassip.runs.format.meta import structure_of as structure_of
@@ -25,9 +27,11 @@ from gassip.runs.format.packing import rounded as rounded
 from gassip.runs.format.packing import unpack as unpack
 from gassip.runs.format.packing import unpacked as unpacked
 from gassip.runs.format.tensors import Tensors as Tensors
+from gassip.runs.format.tensors import from_bytes as from_bytes
 from gassip.runs.format.tensors import read_tensors as read_tensors
 from gassip.runs.format.tensors import write_tensors as write_tensors
 from gassip.runs.output import check_file as check_file
+from gassip.runs.output import csv_text as csv_text
 from gassip.runs.output import labels_csv as labels_csv
 from gassip.runs.output import real as real
 from gassip.runs.output import replace_file as replace_file

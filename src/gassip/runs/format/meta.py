@@ -16,6 +16,7 @@ from gassip.graph.limits import check_unpacked, is_bounded
 from gassip.graph.structure import KINDS
 from gassip.operations import OPERATIONS
 
+DECISIONS = "decisions.json"
 EXPORTED = "runtime-1"  # what `gassip export --format runtime` writes
 SCHEMAS = (1, 2, EXPORTED)  # a run's folder of either version, or an export
 _KINDS: dict[str, type] = {"files": dict, "source": dict, "architecture": list, "class_names": list}
@@ -175,6 +176,19 @@ def only_here(kind: str | None, ids: Sequence[str] | None) -> None:
             f"no features are given: the net reads {what} in its training graph, which another one "
             f"does not have; search on both graphs as one"
         )
+
+
+def read_rows(folder: Path, name: str, meta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A file of the run that holds a list of objects; none where an earlier version wrote none."""
+    if name not in meta["files"]:
+        return []
+    try:
+        rows = json.loads(read_file(folder, name, meta))
+    except (ValueError, RecursionError) as error:
+        raise GassipError(f"{folder / name} is damaged: not JSON ({error})") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise GassipError(f"{folder / name} is damaged: not a list of objects")
+    return rows
 
 
 def read_file(folder: Path, name: str, meta: Mapping[str, Any]) -> bytes:
