@@ -244,6 +244,13 @@ def test_deal_keeps_a_search_together() -> None:
         [("m", 0), ("m", 1), ("p", 1)],
         [("p", 0)],
     ]
+    control = replace(runs[0], method="gassip-all-edges", settings={"edges": "all"})
+    assert [
+        len(part) for part in deal([replace(runs[0], method="gassip"), control, *plain], 2)
+    ] == [
+        3,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from gassip.errors import GassipError
 from gassip.graph.datasets import load, read
 from gassip.graph.graph import Graph
 from gassip.methods import (
+    METHODS,
     Method,
     Resumer,
     Searcher,
@@ -181,8 +182,8 @@ def flat(alike: Sequence[Sequence[Run]]) -> list[Run]:
 def searched_as(run: Run) -> Run:
     """The run whose search this one starts from: its own, or one of the method that searches for
     it."""
-    named = entry(run.method)
-    if run.search_seed is None or named.searches_as is None:
+    named = METHODS.get(run.method)
+    if run.search_seed is None or named is None or named.searches_as is None:
         return run
     rest = {name: value for name, value in run.settings.items() if name not in named.options}
     return replace(run, method=named.searches_as, settings=rest)
