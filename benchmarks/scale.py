@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from gassip.large.block_model import BlockModel, Drawn, best_accuracy, draw
+from gassip.large.block_model import BlockModel, Drawn, best_accuracy, draw, parts
 
 ROWS = 500_000  # of a parquet file
 STEPS = ("import", "search", "predict")
 
 
 def write_tables(model: BlockModel, drawn: Drawn, folder: Path) -> None:
-    """nodes-*.parquet and edges.parquet, pairs once each."""
+    """nodes-*.parquet and edges-*.parquet, pairs once each."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -42,8 +42,10 @@ def write_tables(model: BlockModel, drawn: Drawn, folder: Path) -> None:
         }
         columns |= {f"x{k}": pa.array(drawn.x[part, k]) for k in range(model.features)}
         pq.write_table(pa.table(columns), folder / f"nodes-{start:09}.parquet")
-    pairs = {"source": drawn.pairs[:, 0], "target": drawn.pairs[:, 1]}
-    pq.write_table(pa.table(pairs), folder / "edges.parquet")
+    for number, part in enumerate(parts(len(drawn.pairs))):
+        one, other = drawn.pairs[part].T
+        table = pa.table({"source": one, "target": other})
+        pq.write_table(table, folder / f"edges-{number:04}.parquet")
 
 
 def measured(words: list[str]) -> dict[str, float]:
@@ -72,7 +74,7 @@ def one_size(nodes: int, work: Path, args: argparse.Namespace) -> dict[str, Any]
     row: dict[str, Any] = {"nodes": nodes, "edges": len(drawn.pairs), "features": model.features}
     row["best_possible"] = round(best_accuracy(model, drawn), 4)
     del drawn
-    files = ["--nodes", f"{tables}/nodes-*.parquet", "--edges", f"{tables}/edges.parquet"]
+    files = ["--nodes", f"{tables}/nodes-*.parquet", "--edges", f"{tables}/edges-*.parquet"]
     memory = ["--memory", args.memory] if args.memory else []
     row["import"] = measured(["import", *files, "--undirected", "--out", str(graph), *memory])
     row["search"] = measured(

@@ -26,8 +26,10 @@ def add(commands: Any) -> None:
     parser.add_argument("--data", metavar="PATH", type=filled, help=text)
     parser.add_argument("--out", metavar="DIR", type=filled, required=True, help="graph folder")
     parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")
-    text = "memory of the joins and sorts, such as 4GB (default: half of the machine's)"
+    text = "memory of the import, such as 4GB (default: half of the machine's)"
     parser.add_argument("--memory", metavar="AMOUNT", type=filled, help=text)
+    text = "threads of the joins (default 1)"
+    parser.add_argument("--threads", type=whole(1, 1024), default=1, metavar="N", help=text)
     text = "seed of the split, if the table has none (default 0)"
     parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help=text)
     parser.add_argument("--overwrite", action="store_true", help="replace the folder in DIR")
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def read(args: argparse.Namespace, out: Path) -> None:
     from gassip.large.importing import import_tables
-    from gassip.large.sources import Source, found_files
+    from gassip.large.sources import Source, bytes_of, found_files
 
     if args.data:
         from gassip.large.writing import import_file  # needs torch
@@ -69,7 +71,8 @@ def read(args: argparse.Namespace, out: Path) -> None:
         edges=found_files(args.edges),
         undirected=args.undirected,
         seed=args.seed,
-        memory=args.memory or f"{half_of_memory()}B",
+        memory=bytes_of(args.memory) if args.memory else half_of_memory(),
+        threads=args.threads,
     )
     import_tables(source, out, overwrite=args.overwrite, say=teller(args.quiet))
 

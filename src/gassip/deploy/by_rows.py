@@ -13,6 +13,7 @@ which equals the net on the whole graph if no old node receives an edge from the
 Shapes: N nodes, D features, F width of a layer, C classes, n rows of a block.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,6 +82,10 @@ class Source:
         """Hop k of a few nodes."""
         raise NotImplementedError
 
+    def many(self, k: int, nodes: np.ndarray) -> np.ndarray:
+        """Hop k of many nodes in ascending order."""
+        return self.at(k, nodes)
+
 
 @dataclass(frozen=True, eq=False)
 class OnDisk(Source):
@@ -94,6 +99,9 @@ class OnDisk(Source):
 
     def at(self, k: int, nodes: np.ndarray) -> np.ndarray:
         return self.hops.at(k, nodes)
+
+    def many(self, k: int, nodes: np.ndarray) -> np.ndarray:
+        return self.hops.rows(nodes, (k,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +148,26 @@ class RowModel:
     def segments(self) -> list[list[Layer]]:
         return segments(self.layers)
 
+    def each_source(self) -> Iterator[Source]:
+        """What each segment reads, one after the other."""
+        source: Source = OnDisk(self.hops, reach(self.layers[0].op))
+        yield source
+        for segment, following in zip(self.segments, self.segments[1:], strict=False):
+            h = all_rows(segment, source, self.hops.graph.nodes)
+            h, steps = entering(following[0], h), reach(following[0].op)
+            source = InMemory.of(h, self.edges, steps, self.threads)
+            yield source
+
     @cached_property
     def sources(self) -> list[Source]:
-        """What each segment reads; the hidden ones are computed once."""
-        sources: list[Source] = [OnDisk(self.hops, reach(self.layers[0].op))]
-        for segment, following in zip(self.segments, self.segments[1:], strict=False):
-            h = all_rows(segment, sources[-1], self.hops.graph.nodes)
-            h, steps = entering(following[0], h), reach(following[0].op)
-            sources.append(InMemory.of(h, self.edges, steps, self.threads))
-        return sources
+        """All at once, computed once: for new nodes."""
+        return list(self.each_source())
+
+    @cached_property
+    def last_source(self) -> Source:
+        """Alone in memory."""
+        *_, last = deque(self.each_source(), maxlen=1)
+        return last
 
     @cached_property
     def said(self) -> np.ndarray | None:
@@ -162,7 +181,7 @@ class RowModel:
     def blocks(self, tasks: Tasks | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Class scores of consecutive rows, with the first row's number."""
         nodes = self.hops.graph.nodes
-        shared = (self.segments[-1], self.sources[-1], nodes)
+        shared = (self.segments[-1], self.last_source, nodes)
         starts = range(0, nodes, BLOCK)
         for first in range(0, len(starts), TOGETHER):
             some = starts[first : first + TOGETHER]
@@ -229,14 +248,35 @@ def _shares(senders: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     return np.asarray((given / total if total > 0 else given)[None], dtype=np.float32)
 
 
-def label_logits(labels: np.ndarray, classes: int, edges: Edges, threads: int = 1) -> np.ndarray:
-    """o of train/label_propagation.py from labels [N], -1 where unknown; the kernel of hops."""
+def label_logits(
+    labels: np.ndarray,
+    classes: int,
+    edges: Edges,
+    threads: int = 1,
+    nodes: np.ndarray | slice = slice(None),
+) -> np.ndarray:
+    """o of train/label_propagation.py at `nodes`, from labels [N], -1 where unknown; the kernel of
+    hops, a few classes at a time."""
     known = np.flatnonzero(labels >= 0)
-    y = np.zeros((len(labels), classes), dtype=np.float32)
-    y[known, labels[known]] = 1
-    common = ((y.sum(0) + 1) / (known.size + classes)).astype(np.float32)
-    operation, z = OPERATIONS[SPREAD], y
+    counts = np.bincount(labels[known], minlength=classes).astype(np.float32)
+    common = ((counts + 1) / (known.size + classes)).astype(np.float32)
+    out = np.empty((len(labels[nodes]), classes), dtype=np.float32)
+    for first in range(0, classes, TOGETHER):
+        some = slice(first, min(classes, first + TOGETHER))
+        z = spread(labels, some, edges, threads)[nodes]
+        out[:, some] = np.log(z + np.float32(PRIOR_WEIGHT) * common[some])
+    return out
+
+
+def spread(labels: np.ndarray, classes: slice, edges: Edges, threads: int = 1) -> np.ndarray:
+    """Labels of some classes spread over the graph, [N, classes]."""
+    operation = OPERATIONS[SPREAD]
+    known = np.flatnonzero((labels >= classes.start) & (labels < classes.stop))
+    own = labels[known] - classes.start
+    z = np.zeros((len(labels), classes.stop - classes.start), dtype=np.float32)
+    z[known, own] = 1
     for _ in range(operation.steps):
-        z = np.float32(operation.scale) * received(edges, z, "gcn", threads)
-        z[known, labels[known]] += np.float32(operation.back)
-    return np.log(z + np.float32(PRIOR_WEIGHT) * common)
+        z = received(edges, z, "gcn", threads)
+        z *= np.float32(operation.scale)
+        z[known, own] += np.float32(operation.back)
+    return z

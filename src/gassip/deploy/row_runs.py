@@ -98,8 +98,13 @@ def ids_of(graph: GraphFolder, start: int, stop: int) -> Sequence[str]:
     """What the user calls some consecutive nodes."""
     if "ids.parquet" not in graph.meta["files"]:
         return [str(row) for row in range(start, stop)]
-    table = parquet().read_table(graph.path / "ids.parquet", memory_map=True)
-    return [str(own) for own in table["id"].slice(start, stop - start).to_pylist()]
+    file = parquet().ParquetFile(graph.path / "ids.parquet", memory_map=True)
+    told = file.metadata
+    ends = np.cumsum([told.row_group(k).num_rows for k in range(told.num_row_groups)])
+    first, last = (int(np.searchsorted(ends, row, side="right")) for row in (start, stop - 1))
+    table = file.read_row_groups(range(first, last + 1))
+    before = start - (int(ends[first - 1]) if first else 0)
+    return [str(own) for own in table["id"].slice(before, stop - start).to_pylist()]
 
 
 def write_labels(folder: Path, data: str | Path | None, out: str) -> None:

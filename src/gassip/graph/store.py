@@ -211,19 +211,17 @@ def write_meta(
     (folder / META).write_text(text, encoding="utf-8")
 
 
-def create(folder: Path, name: str, dtype: str, shape: tuple[int, ...]) -> np.memmap:
-    """A new array of the store, mapped for writing."""
-    return np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
-
-
 def index_type(nodes: int) -> str:
     return "int32" if nodes < 2**31 else "int64"
 
 
-def write_ids(folder: Path, ids: list[str]) -> None:
+def write_ids(folder: Path, ids: Any) -> None:
+    """Texts, as a list or an Arrow array."""
     import pyarrow as pa
 
-    parquet().write_table(pa.table({"id": pa.array(ids, pa.string())}), folder / "ids.parquet")
+    column = ids if isinstance(ids, pa.ChunkedArray) else pa.array(ids, pa.string())
+    path, rows = folder / "ids.parquet", 2**16
+    parquet().write_table(pa.table({"id": column}), path, row_group_size=rows)
 
 
 def parquet() -> Any:

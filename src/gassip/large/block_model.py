@@ -12,15 +12,18 @@ hence in the limit of large N at fixed degree (Deshpande et al., NeurIPS 2018):
 
 with p_i the Gaussian posterior of x_i, or the label of a training node. f is what the pairs without
 an edge say (Decelle et al., 2011): without it all nodes may end in one class.
-Shapes: N nodes, E edges in one direction, C classes, D features.
+Pairs are drawn and heard piece by piece: what both ends say, 8 E C bytes, is held in memory.
+Shapes: N nodes, E pairs, C classes, D features.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from gassip.large.parameters import check_parameters
+
+PIECE = 2**24  # pairs that are drawn, or heard, at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ class Drawn:
 
     x: np.ndarray  # [N, D] float32
     y: np.ndarray  # [N] int64
-    pairs: np.ndarray  # [E, 2], each once
+    pairs: np.ndarray  # [E, 2] int32 or int64, each once
     split: np.ndarray  # [N] int8: 1 train, 2 val, 3 test
 
 
@@ -71,7 +74,8 @@ def draw(model: BlockModel) -> Drawn:
     generator = np.random.default_rng(model.seed)
     y = generator.integers(model.classes, size=model.nodes)
     x = generator.standard_normal((model.nodes, model.features), dtype=np.float32)
-    x += model.means[y]
+    for part in parts(model.nodes):
+        x[part] += model.means[y[part]]
     chance = generator.random(model.nodes)
     split = np.full(model.nodes, 3, dtype=np.int8)
     split[chance < 2 * model.labelled] = 2
@@ -81,19 +85,45 @@ def draw(model: BlockModel) -> Drawn:
 
 def draw_pairs(model: BlockModel, y: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Pairs of different nodes, each once, [E, 2]."""
-    count = round(model.nodes * model.degree / 2)
     by_class = np.argsort(y, kind="stable")
     starts = np.searchsorted(y[by_class], np.arange(model.classes + 1))
-    sizes = np.diff(starts)
+    keys = np.concatenate(
+        [
+            draw_keys(model, y, by_class, starts, part.stop - part.start, generator)
+            for part in parts(round(model.nodes * model.degree / 2))
+        ]
+    )
+    keys.sort()
+    keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])]
+    pairs = np.empty((len(keys), 2), dtype=np.int32 if model.nodes < 2**31 else np.int64)
+    for part in parts(len(keys)):
+        pairs[part, 0], pairs[part, 1] = np.divmod(keys[part], model.nodes)
+    return pairs
+
+
+def draw_keys(
+    model: BlockModel,
+    y: np.ndarray,
+    by_class: np.ndarray,
+    starts: np.ndarray,
+    count: int,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """i N + j of up to `count` pairs i < j."""
     one = generator.integers(model.nodes, size=count)
     same = generator.random(count) < model.homophily
     shift = generator.integers(1, model.classes, size=count)
     other = np.where(same, y[one], (y[one] + shift) % model.classes)
-    place = (generator.random(count) * sizes[other]).astype(np.int64)
+    place = (generator.random(count) * np.diff(starts)[other]).astype(np.int64)
     two = by_class[starts[other] + place]
     low, high = np.minimum(one, two), np.maximum(one, two)
-    keys = np.unique((low * model.nodes + high)[low != high])
-    return np.stack([keys // model.nodes, keys % model.nodes], axis=1)
+    return np.asarray((low * model.nodes + high)[low != high])
+
+
+def parts(count: int) -> Iterator[slice]:
+    """0..count in pieces, at least one."""
+    for start in range(0, max(1, count), PIECE):
+        yield slice(start, min(count, start + PIECE))
 
 
 def best_accuracy(model: BlockModel, drawn: Drawn, *, steps: int = 10) -> float:
@@ -106,15 +136,19 @@ def best_accuracy(model: BlockModel, drawn: Drawn, *, steps: int = 10) -> float:
 def beliefs(model: BlockModel, drawn: Drawn, steps: int, *, absent: bool = True) -> np.ndarray:
     """log of the marginals [N, C], up to a constant per node; `absent` pairs count by f."""
     prior = log_prior(model, drawn)
-    sender, receiver = np.concatenate([drawn.pairs, drawn.pairs[:, ::-1]]).T
-    back = (np.arange(len(sender)) + len(drawn.pairs)) % len(sender)  # the same pair the other way
-    message = prior[sender]
-    total = prior
+    pairs, total = drawn.pairs, prior
+    forth, back = prior[pairs[:, 0]], prior[pairs[:, 1]]  # what the ends say to each other [E, C]
     for _ in range(steps):
-        said = passed(model, message)  # what the receiver hears along each edge
-        heard = summed(said, receiver, len(prior))
-        total = prior + heard - (field(model, total) if absent else 0)
-        message = total[sender] - said[back]
+        heard = np.zeros(prior.shape)
+        for part in parts(len(pairs)):
+            add_rows(heard, pairs[part, 1], passed(model, forth[part]))
+            add_rows(heard, pairs[part, 0], passed(model, back[part]))
+        absence = field(model, total) if absent else 0
+        total = (prior + heard - absence).astype(np.float32)
+        for part in parts(len(pairs)):
+            said = passed(model, forth[part])
+            forth[part] = total[pairs[part, 0]] - passed(model, back[part])
+            back[part] = total[pairs[part, 1]] - said
     return total
 
 
@@ -146,10 +180,10 @@ def passed(model: BlockModel, message: np.ndarray) -> np.ndarray:
     """log Σ_d P(c, d) m(d), with P homophily within a class and the rest spread over the others."""
     probs = normalised(message)
     across = (1 - model.homophily) / (model.classes - 1)
-    return np.log(across + (model.homophily - across) * probs)
+    return np.asarray(np.log(across + (model.homophily - across) * probs))
 
 
-def summed(values: np.ndarray, receiver: np.ndarray, nodes: int) -> np.ndarray:
-    """Σ over the edges into each node, [N, C]."""
-    columns = [np.bincount(receiver, column, nodes) for column in values.T]
-    return np.stack(columns, axis=1).astype(np.float32)
+def add_rows(total: np.ndarray, receiver: np.ndarray, values: np.ndarray) -> None:
+    """total_i += Σ over the edges into i."""
+    for column, own in enumerate(values.T):
+        total[:, column] += np.bincount(receiver, own, len(total))

@@ -62,16 +62,20 @@ def resumable(source: Source, partial: Path) -> tuple[list[str], list[str]] | No
     return (state["done"], state["notes"]) if same and state["done"] else None
 
 
-def connect(folder: Path, memory: str) -> Any:
+def connect(folder: Path, source: Source) -> Any:
     try:
         import duckdb
     except ImportError as error:
         raise GassipError(f"gassip import {TABLES}") from error
-    settings: Any = {"memory_limit": memory, "temp_directory": str(folder / "spill")}
+    settings: Any = {
+        "memory_limit": f"{source.memory - source.own_memory}B",
+        "temp_directory": str(folder / "spill"),
+        "threads": source.threads,
+    }
     try:
         return duckdb.connect(str(folder / WORK), config=settings)
     except duckdb.Error as error:
-        raise GassipError(f"--memory {memory}: {one_line(error)}") from error
+        raise GassipError(f"{folder / WORK}: {one_line(error)}") from error
 
 
 def one_line(error: Exception) -> str:
@@ -105,6 +109,15 @@ def columns_of(work: Work, paths: Sequence[Path]) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
+def integers(work: Work, paths: Sequence[Path], names: Sequence[str]) -> bool:
+    """Whether columns of Parquet files are whole numbers of at most 64 bits with a sign."""
+    if file_kind(paths[0]) != "parquet":
+        return False
+    rows = work.rows(f"DESCRIBE SELECT * FROM {reader(paths, ())}")
+    kinds = {str(row[0]): str(row[1]) for row in rows}
+    return all(kinds.get(name) in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT") for name in names)
+
+
 def run(work: Work, query: str) -> None:
     """A query whose errors are the user's data, in one line."""
     import duckdb
@@ -112,9 +125,23 @@ def run(work: Work, query: str) -> None:
     try:
         work.database.execute(query)
     except duckdb.Error as error:
-        raise GassipError(one_line(error)) from error
+        raise told(work, error) from error
 
 
-def batches(work: Work, query: str) -> Iterator[Any]:
+def told(work: Work, error: Exception) -> GassipError:
+    import duckdb
+
+    if isinstance(error, duckdb.OutOfMemoryException):
+        given = work.source.memory / 2**30
+        return GassipError(f"--memory of {given:.1f} GiB does not suffice; {one_line(error)}")
+    return GassipError(one_line(error))
+
+
+def batches(work: Work, query: str, rows: int = ROWS) -> Iterator[Any]:
     """The rows of a query as Arrow batches."""
-    yield from work.database.cursor().sql(query).to_arrow_reader(ROWS)
+    import duckdb
+
+    try:
+        yield from work.database.cursor().sql(query).to_arrow_reader(rows)
+    except (duckdb.Error, OSError) as error:
+        raise told(work, error) from error

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gassip.large.kernels import Edges, slab
+from gassip.large.arrays import slab
+from gassip.large.kernels import Edges
 
 PIECE = 2**17  # edges that are scored at once
 Rank = Callable[[np.ndarray, np.ndarray], np.ndarray]

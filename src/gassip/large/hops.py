@@ -24,8 +24,9 @@ import numpy as np
 
 from gassip.errors import GassipError
 from gassip.graph.store import META, GraphFolder, sha256
+from gassip.large.arrays import slab
 from gassip.large.cluster import RayTasks, Tasks
-from gassip.large.kernels import Edges, compiled_here, received, slab
+from gassip.large.kernels import Edges, compiled_here, received
 
 Precision = Literal["float32", "float16", "int8"]
 BYTES = {"float32": 4, "float16": 2, "int8": 1}

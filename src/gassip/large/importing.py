@@ -6,6 +6,8 @@
 DuckDB numbers the nodes, joins the ids and sorts the edges by receiver, and spills to disk beyond
 `memory`. Columns are prepared as in small tables; the preparation is fitted on a sample of the
 nodes. A killed import goes on after the last step that was whole, if its files are the same.
+
+Of the memory a part is DuckDB's; rows are moved, and nodes ordered, in the rest.
 """
 
 import json
@@ -18,9 +20,10 @@ import numpy as np
 from gassip.errors import GassipError, error_of
 from gassip.graph.labels import complete_masks
 from gassip.graph.preparation import Preparation, fit_preparation
-from gassip.graph.store import beside, create, index_type, write_ids, write_meta
+from gassip.graph.store import beside, write_ids, write_meta
 from gassip.graph.table_frames import table_of_frame
-from gassip.large.csr import locality_order, permuted_rows, write_csr
+from gassip.large.arrays import Appending, mapped, permuted_rows
+from gassip.large.csr import EdgeSorter, ordered_edges, places
 from gassip.large.database import (
     WORK,
     Say,
@@ -28,6 +31,7 @@ from gassip.large.database import (
     batches,
     columns_of,
     connect,
+    integers,
     named,
     quoted,
     reader,
@@ -36,8 +40,9 @@ from gassip.large.database import (
 )
 from gassip.large.sources import Source, place_of
 
-SAMPLE = 200_000  # nodes on which the preparation is fitted
+SAMPLE, COPIES = 200_000, 64  # nodes on which the preparation is fitted; bytes of a cell
 MOST_ERRORS = 10
+EDGES = 2_000_000  # that are joined at once
 SPLITS = {"train": 1, "val": 2, "test": 3}
 
 
@@ -46,7 +51,7 @@ def import_tables(source: Source, out: Path, *, overwrite: bool = False, say: Sa
     partial = out.with_name(out.name + ".partial")
     before = resumable(source, partial)
     with beside(out, overwrite=overwrite, fresh=before is None) as folder:
-        work = Work(source, folder, connect(folder, source.memory), say)
+        work = Work(source, folder, connect(folder, source), say)
         if before is not None:
             work.done, work.notes = before
             say(f"going on after: {work.done[-1]}")
@@ -56,11 +61,11 @@ def import_tables(source: Source, out: Path, *, overwrite: bool = False, say: Sa
             work.step("write labels", write_labels)
             work.step("prepare features", write_features)
             work.step("order the nodes", order_nodes)
-            work.database.close()
         except GassipError:  # the data are at fault: nothing of it is worth keeping
             work.database.close()
             shutil.rmtree(folder)
             raise
+        work.database.close()
         finish(work, out.name)
 
 
@@ -84,7 +89,8 @@ def number_nodes(work: Work) -> None:
     if lines:
         raise error_of(lines)
     texts = [name for name in ("id", "label", "split") if name in there]
-    casts = ", ".join(f"CAST({named(name)} AS VARCHAR) AS {named(name)}" for name in texts)
+    kinds = {name: "VARCHAR" for name in texts} | {"id": id_type(work)}
+    casts = ", ".join(f"CAST({named(name)} AS {kind}) AS {name}" for name, kind in kinds.items())
     rest = [named(name) for name in there if name not in texts]
     chosen = ", ".join([casts, *rest, "row_number() OVER () - 1 AS __k"])
     run(
@@ -93,16 +99,26 @@ def number_nodes(work: Work) -> None:
     check_nodes(work, "split" in there)
 
 
+def id_type(work: Work) -> str:
+    """Texts, but for Parquet files with whole numbers alone, which are joined faster."""
+    source = work.source
+    whole = integers(work, source.nodes, ("id",))
+    return "BIGINT" if whole and integers(work, source.edges, ("source", "target")) else "VARCHAR"
+
+
 def check_nodes(work: Work, split: bool) -> None:
     where = work.source.nodes[0]
     lines = []
     if not work.one("SELECT count(*) FROM nodes"):
         raise GassipError(f"{where} has no rows")
-    if missing := work.one("SELECT count(*) FROM nodes WHERE id IS NULL OR id = ''"):
+    if missing := work.one(
+        "SELECT count(*) FROM nodes WHERE id IS NULL OR CAST(id AS VARCHAR) = ''"
+    ):
         lines.append(f"{where}: {missing:,} nodes have no id")
     query = "SELECT id, count(*) FROM nodes WHERE id IS NOT NULL GROUP BY id HAVING count(*) > 1"
     for name, count in work.rows(f"{query} LIMIT {MOST_ERRORS}"):
-        lines.append(f"{place_of(work.source.nodes, name)}: id {name!r} is there {count} times")
+        where_not = place_of(work.source.nodes, str(name))
+        lines.append(f"{where_not}: id {str(name)!r} is there {count} times")
     if split:
         known = ", ".join(quoted(name) for name in SPLITS)
         query = f"SELECT split, count(*) FROM nodes WHERE split NOT IN ({known}, '') GROUP BY split"
@@ -116,63 +132,54 @@ def check_nodes(work: Work, split: bool) -> None:
 
 
 def sort_edges(work: Work) -> None:
-    """The table `pairs`: t, s and w, distinct, without loops; then the arrays, by receiver."""
-    source = work.source
-    weighted = "weight" in columns_of(work, source.edges)
-    relation = reader(source.edges, ("source", "target"))
-    weight = ", weight" if weighted else ""
-    ends = "CAST(source AS VARCHAR) AS source, CAST(target AS VARCHAR) AS target"
-    run(work, f"CREATE OR REPLACE TABLE given AS SELECT {ends}{weight} FROM {relation}")
-    check_ends(work)
-    value = "CAST(max(weight) AS FLOAT)" if weighted else "CAST(1 AS FLOAT)"
-    pairs = "SELECT a.__k AS s, b.__k AS t" + (", weight" if weighted else "")
-    joined = f"{pairs} FROM given JOIN nodes a ON a.id = source JOIN nodes b ON b.id = target"
-    if source.undirected:
-        swapped = "SELECT t AS s, s AS t" + (", weight" if weighted else "")
-        joined = f"WITH j AS ({joined}) SELECT * FROM j UNION ALL {swapped} FROM j"
-    query = f"SELECT t, s, {value} AS w FROM ({joined}) WHERE s <> t GROUP BY t, s"
-    run(work, f"CREATE OR REPLACE TABLE pairs AS {query}")
-    loops = work.one("SELECT count(*) FROM given WHERE source = target")
+    """raw-*.npy: senders by receiver, distinct, without loops, in the order of the files."""
+    weighted = "weight" in columns_of(work, work.source.edges)
+    nodes = work.one("SELECT count(*) FROM nodes")
+    loops = rows = 0
+    with EdgeSorter(work.folder, "raw-", nodes, weighted) as sorter:
+        for batch in batches(work, joined_edges(work, weighted), EDGES):
+            if batch.column(0).null_count or batch.column(1).null_count:
+                raise error_of(unknown_ends(work))
+            sender, receiver = (batch.column(k).to_numpy() for k in range(2))
+            weight = batch.column(2).to_numpy() if weighted else None
+            keep = sender != receiver
+            if not keep.all():
+                sender, receiver = sender[keep], receiver[keep]
+                weight = None if weight is None else weight[keep]
+            sorter.add(receiver, sender, weight)
+            if work.source.undirected:
+                sorter.add(sender, receiver, weight)
+            rows, loops = rows + len(keep), loops + int((~keep).sum())
+        if not rows:
+            raise GassipError(f"{work.source.edges[0]} has no rows")
+        kept = sorter.write()
     if loops:
         work.notes.append(f"{loops:,} self-loops dropped (every operation carries the node itself)")
-    kept, given = work.one("SELECT count(*) FROM pairs"), work.one("SELECT count(*) FROM given")
-    given = (given - loops) * (1 + source.undirected)
-    if given != kept:
-        work.notes.append(f"{given - kept:,} repeated edges dropped")
-    run(work, "DROP TABLE given")
-    write_edges(work, kept, weighted)
+    if sorter.given != kept:
+        work.notes.append(f"{sorter.given - kept:,} repeated edges dropped")
 
 
-def check_ends(work: Work) -> None:
-    """Every end is a node; else the first few that are not."""
-    lines = []
+def joined_edges(work: Work, weighted: bool) -> str:
+    """Numbers of both ends, and the weight; an end that is no node has none."""
+    relation, kind = reader(work.source.edges, ("source", "target")), id_type(work)
+    weight = ", CAST(weight AS FLOAT)" if weighted else ""
+    ends = " ".join(
+        f"LEFT JOIN nodes {name} ON {name}.id = CAST(edges.{end} AS {kind})"
+        for name, end in (("a", "source"), ("b", "target"))
+    )
+    return f"SELECT a.__k, b.__k{weight} FROM {relation} AS edges {ends}"
+
+
+def unknown_ends(work: Work) -> list[str]:
+    """The first few ends of edges that are no nodes."""
+    lines, relation = [], reader(work.source.edges, ("source", "target"))
     for end in ("source", "target"):
-        query = f"SELECT {end}, count(*) FROM given ANTI JOIN nodes ON nodes.id = {end} GROUP BY 1"
-        for name, count in work.rows(f"{query} LIMIT {MOST_ERRORS}"):
-            where = place_of(work.source.edges, str(name))
-            lines.append(f"{where}: {end} {name!r} is no id of a node ({count:,} edges)")
-    if not work.one("SELECT count(*) FROM given"):
-        lines.append(f"{work.source.edges[0]} has no rows")
-    if lines:
-        raise error_of(lines[:MOST_ERRORS])
-
-
-def write_edges(work: Work, edges: int, weighted: bool) -> None:
-    """raw-*.npy: senders and weights by receiver, in the order of the files."""
-    nodes = work.one("SELECT count(*) FROM nodes")
-    senders = create(work.folder, "raw-indices", index_type(nodes), (edges,))
-    weights = create(work.folder, "raw-weight", "float32", (edges,)) if weighted else None
-    counts, at = np.zeros(nodes + 1, dtype=np.int64), 0
-    for batch in batches(work, "SELECT t, s, w FROM pairs ORDER BY t, s"):
-        receiver, sender, weight = (batch.column(k).to_numpy() for k in range(3))
-        senders[at : at + len(sender)] = sender
-        if weights is not None:
-            weights[at : at + len(sender)] = weight
-        low, high = int(receiver[0]), int(receiver[-1])  # sorted
-        counts[low + 1 : high + 2] += np.bincount(receiver - low)
-        at += len(sender)
-    np.save(work.folder / "raw-indptr.npy", np.cumsum(counts))
-    run(work, "DROP TABLE pairs")
+        name = f"CAST({end} AS {id_type(work)})"
+        query = f"SELECT {name}, count(*) FROM {relation} ANTI JOIN nodes ON nodes.id = {name}"
+        for own, count in work.rows(f"{query} GROUP BY 1 LIMIT {MOST_ERRORS}"):
+            where = place_of(work.source.edges, str(own))
+            lines.append(f"{where}: {end} {str(own)!r} is no id of a node ({count:,} edges)")
+    return lines[:MOST_ERRORS]
 
 
 # Labels and features
@@ -210,17 +217,20 @@ def write_features(work: Work) -> None:
         where = work.source.nodes[0]
         raise GassipError(f"{where} has no feature column besides id, label and split")
     chosen = ", ".join(named(name) for name in columns)
-    sample = f"SELECT {chosen} FROM nodes USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)"
+    count = min(SAMPLE, work.source.own_memory // (COPIES * len(columns)))
+    sample = f"SELECT {chosen} FROM nodes USING SAMPLE reservoir({count} ROWS) REPEATABLE (1)"
     name = work.source.nodes[0].name
     table = table_of_frame(work.database.cursor().execute(sample).df(), name)
     preparation = fit_preparation(table, columns, work.notes)
-    shape = (work.one("SELECT count(*) FROM nodes"), len(preparation.feature_names))
-    x, at = create(work.folder, "raw-x", "float32", shape), 0
-    for batch in batches(work, f"SELECT {chosen} FROM nodes ORDER BY __k"):
-        rows = preparation.apply(table_of_frame(batch.to_pandas(), name))
-        x[at : at + len(rows)] = rows
-        at += len(rows)
-    x.flush()
+    features, at = len(preparation.feature_names), 0
+    with Appending(work.folder / "raw-x.npy", "float32", (features,)) as x:
+        for batch in batches(work, f"SELECT {chosen}, __k FROM nodes"):  # as they were written
+            numbers = batch.column(len(columns)).to_numpy()
+            if not np.array_equal(numbers, np.arange(at, at + len(numbers))):
+                raise GassipError("DuckDB gave the nodes in another order; import again")
+            frame = batch.select(range(len(columns))).to_pandas()
+            x.append(preparation.apply(table_of_frame(frame, name)))
+            at += len(numbers)
     (work.folder / "preparation.json").write_text(preparation.to_json(), encoding="utf-8")
 
 
@@ -229,14 +239,20 @@ def write_features(work: Work) -> None:
 
 def order_nodes(work: Work) -> None:
     """The arrays of the store: nodes renumbered so that neighbours lie near each other."""
-    folder = work.folder
-    raw = {path.stem[4:]: np.load(path, mmap_mode="r") for path in folder.glob("raw-*.npy")}
-    order = locality_order(raw["indptr"], raw["indices"]) if work.source.order else None
-    write_csr(folder, raw["indptr"], raw["indices"], raw.get("weight"), order)
+    folder, source, place = work.folder, work.source, None
+    if source.order:
+        found = places(folder, "raw-", source.undirected, source.own_memory)
+        if isinstance(found, str):
+            work.notes.append(found)
+        else:
+            place = found
+    ordered_edges(folder, "raw-", place, (folder / "raw-weight.npy").exists())
     for name in ("x", "y", "split"):
-        permuted_rows(folder, name, raw[name], order)
-    column = work.database.cursor().execute("SELECT id FROM nodes ORDER BY __k").fetchnumpy()["id"]
-    write_ids(folder, list(column if order is None else column[order]))
+        values = mapped(folder / f"raw-{name}.npy")
+        permuted_rows(folder, name, values, place, source.own_memory // 3)
+    query = "SELECT CAST(id AS VARCHAR) AS id FROM nodes ORDER BY __k"
+    ids = work.database.cursor().sql(query).to_arrow_table()["id"]
+    write_ids(folder, ids if place is None else ids.take(np.argsort(place)))
 
 
 def finish(work: Work, name: str) -> None:

@@ -17,13 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse as sp
 
 from gassip.graph.store import GraphFolder
+from gassip.large.arrays import slab
 
 Norm = Literal["mean", "gcn"]
 ENTRIES = 2**23  # edges that are read at once
@@ -84,18 +84,6 @@ class Edges:
             return np.divide(1, self.degree, where=self.degree > 0, out=0 * self.degree), None
         root = (1 / np.sqrt(1 + self.degree)).astype(np.float32)
         return root, root
-
-
-def slab(array: np.ndarray, start: int, stop: int) -> np.ndarray:
-    """Rows of an array; of a mapped one by a plain read, so that its pages do not fill memory."""
-    name = getattr(array, "filename", None)
-    if name is None or not isinstance(array, np.memmap) or not array.flags.c_contiguous:
-        return np.asarray(array[start:stop])
-    width = int(np.prod(array.shape[1:], dtype=np.int64))
-    offset = int(array.offset) + int(start) * width * array.itemsize
-    count = int(stop - start) * width
-    flat = np.fromfile(Path(name), dtype=array.dtype, count=count, offset=offset)
-    return flat.reshape(int(stop - start), *array.shape[1:])
 
 
 def received(edges: Edges, h: np.ndarray, norm: Norm = "mean", threads: int = 1) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Files that an import reads: found by names, folders or globs, all of one kind."""
 
 import glob
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,14 @@ class Source:
     edges: tuple[Path, ...]
     undirected: bool = False
     seed: int = 0
-    memory: str = "4GB"
+    memory: int = 2**32  # bytes, all of the import's
+    threads: int = 1  # of the joins
     order: bool = True  # renumber the nodes for locality
+
+    @property
+    def own_memory(self) -> int:
+        """Bytes beside those of the database, in which nodes are ordered and rows moved."""
+        return self.memory // 2
 
     @property
     def state(self) -> dict[str, object]:
@@ -27,6 +34,22 @@ class Source:
             for path in (*self.nodes, *self.edges)
         ]
         return {"files": stamps, "undirected": self.undirected, "seed": self.seed}
+
+
+BYTES = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
+BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+LEAST_MEMORY = 200 * 2**20
+
+
+def bytes_of(text: str) -> int:
+    """An amount such as 4GB."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) *([a-z]*)", text.strip().lower())
+    if found is None or found[2] not in BYTES:
+        raise GassipError(f"--memory is {text!r}; give an amount such as 4GB")
+    amount = int(float(found[1]) * BYTES[found[2]])
+    if amount < LEAST_MEMORY:
+        raise GassipError(f"--memory is {text!r}; an import needs 200MiB")
+    return amount
 
 
 def found_files(patterns: Sequence[str]) -> tuple[Path, ...]:

@@ -1,5 +1,6 @@
 """Graphs in memory, drawn or read, written as graph folders."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,14 +9,16 @@ import numpy as np
 from gassip.graph import files
 from gassip.graph.csr import Csr
 from gassip.graph.datasets import build, read_parts
-from gassip.graph.store import beside, index_type, write_ids, write_meta
-from gassip.large.block_model import BlockModel, Drawn
-from gassip.large.csr import counted, locality_order, permuted_rows, write_csr
+from gassip.graph.store import beside, write_ids, write_meta
+from gassip.large.arrays import permuted_rows
+from gassip.large.block_model import BlockModel, Drawn, parts
+from gassip.large.csr import Edge, ordered_edges, places, sorted_edges
 
 if TYPE_CHECKING:
     from gassip.graph.graph import Graph
 
 SPLITS = ("train", "val", "test")  # 1, 2, 3 in split.npy
+MEMORY = 2**34  # bytes: the graph is in memory as it is
 
 
 def import_file(path: Path, out: Path, *, overwrite: bool = False, seed: int = 0) -> None:
@@ -37,21 +40,16 @@ def write_graph(graph: "Graph", out: Path, *, name: str, overwrite: bool = False
     """A checked graph as a folder."""
     x = graph.x.to_scipy().toarray() if isinstance(graph.x, Csr) else graph.x.numpy()
     sender, receiver = graph.edge_index.numpy()
-    by_receiver = np.lexsort((sender, receiver))
-    indptr = counted(graph.num_nodes, receiver)
-    indices = sender[by_receiver].astype(index_type(graph.num_nodes))
-    weight = None if graph.edge_weight is None else graph.edge_weight.numpy()[by_receiver]
+    weight = None if graph.edge_weight is None else graph.edge_weight.numpy()
     split = np.zeros(graph.num_nodes, dtype=np.int8)
     for number, name_of_split in enumerate(SPLITS, 1):
         split[graph.mask(name_of_split).numpy()] = number
+    rows = {"x": np.asarray(x, dtype=np.float32), "y": graph.y.numpy().astype(np.int32)}
     with beside(out, overwrite=overwrite) as folder:
-        order = locality_order(indptr, indices)
-        write_csr(folder, indptr, indices, weight, order)
-        permuted_rows(folder, "x", np.asarray(x, dtype=np.float32), order)
-        permuted_rows(folder, "y", graph.y.numpy().astype(np.int32), order)
-        permuted_rows(folder, "split", split, order)
+        given = [(receiver, sender, weight)]
+        place = write_arrays(folder, given, rows | {"split": split}, weight is not None)
         ids = graph.ids or tuple(str(row) for row in range(graph.num_nodes))
-        write_ids(folder, [ids[k] for k in order])
+        write_ids(folder, [ids[k] for k in np.argsort(place)])
         write_meta(
             folder,
             name=name,
@@ -66,17 +64,10 @@ def write_block_model(
     model: BlockModel, drawn: Drawn, best: float, out: Path, *, overwrite: bool = False
 ) -> None:
     """A drawn graph as a folder; nodes are called by their numbers."""
-    ends = np.concatenate([drawn.pairs, drawn.pairs[:, ::-1]])
-    ends = ends[np.lexsort((ends[:, 0], ends[:, 1]))]
-    indptr = counted(model.nodes, ends[:, 1])
-    indices = ends[:, 0].astype(index_type(model.nodes))
     note = f"block model, best possible test accuracy {best:.4f}"
+    rows = {"x": drawn.x, "y": drawn.y.astype(np.int32), "split": drawn.split}
     with beside(out, overwrite=overwrite) as folder:
-        order = locality_order(indptr, indices)
-        write_csr(folder, indptr, indices, None, order)
-        permuted_rows(folder, "x", drawn.x, order)
-        permuted_rows(folder, "y", drawn.y.astype(np.int32), order)
-        permuted_rows(folder, "split", drawn.split, order)
+        write_arrays(folder, both_directions(drawn), rows, symmetric=True)
         write_meta(
             folder,
             name=out.name.removesuffix(".graph"),
@@ -85,3 +76,30 @@ def write_block_model(
             notes=(note,),
             more={"best_accuracy": best},
         )
+
+
+def both_directions(drawn: Drawn) -> Iterator[Edge]:
+    for part in parts(len(drawn.pairs)):
+        one, other = drawn.pairs[part].T.astype(np.int64)
+        yield one, other, None
+        yield other, one, None
+
+
+def write_arrays(
+    folder: Path,
+    edges: Iterable[Edge],
+    rows: Mapping[str, np.ndarray],
+    weighted: bool = False,
+    symmetric: bool = False,
+) -> np.ndarray:
+    """Edges and rows of nodes, renumbered for locality; where each node came to stand."""
+    nodes = len(rows["y"])
+    sorted_edges(folder, "raw-", nodes, weighted, edges)
+    found = places(folder, "raw-", symmetric, MEMORY)
+    place = np.arange(nodes) if isinstance(found, str) else found
+    ordered_edges(folder, "raw-", place, weighted)
+    for name, values in rows.items():
+        permuted_rows(folder, name, values, place, max(values.nbytes, 1))
+    for path in folder.glob("raw-*.npy"):
+        path.unlink()
+    return place

@@ -13,10 +13,10 @@ from torch import Tensor
 from gassip.deploy.by_rows import Source
 from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder
-from gassip.large.hops import Hops
 from gassip.large.rows.training import Table
 
 VALIDATION = 50_000  # rows that judge
+PIECE = 2**17  # rows that are gathered at once
 SAMPLE = 2**28  # numbers of a table, at most: 1 GiB
 
 
@@ -56,17 +56,28 @@ def _some(nodes: np.ndarray, most: int, generator: np.random.Generator) -> np.nd
 
 
 class Tables:
-    """Rows of the chosen nodes, gathered when asked for, from disk or from a hidden layer."""
+    """Rows of the chosen nodes, gathered when first asked for, from disk or from a hidden layer;
+    after that the source is let go."""
 
-    def __init__(self, chosen: Chosen, source: "Hops | Source", steps: int) -> None:
-        self.chosen, self.source, self.steps = chosen, source, steps
+    def __init__(self, chosen: Chosen, source: Source, steps: int, features: int) -> None:
+        self.chosen, self.steps, self.features = chosen, steps, features
+        self.source: Source | None = source
 
     def rows(self, nodes: np.ndarray) -> Tensor:
         """[n, (K + 1) D]"""
-        if isinstance(self.source, Hops):
-            return torch.from_numpy(self.source.rows(nodes, range(self.steps + 1)))
-        parts = [self.source.at(k, nodes) for k in range(self.steps + 1)]
-        return torch.from_numpy(np.concatenate(parts, axis=1))
+        width = self.features * (self.steps + 1)
+        out = np.empty((len(nodes), width), dtype=np.float32)
+        self.fill(out, nodes, np.arange(len(nodes)))
+        return torch.from_numpy(out)
+
+    def fill(self, out: np.ndarray, nodes: np.ndarray, place: np.ndarray) -> None:
+        """The row of nodes[k] to out[place[k]], piece by piece."""
+        assert self.source is not None
+        for start in range(0, len(nodes), PIECE):
+            part = slice(start, start + PIECE)
+            for k in range(self.steps + 1):
+                columns = slice(k * self.features, (k + 1) * self.features)
+                out[place[part], columns] = self.source.many(k, nodes[part])
 
     @cached_property
     def _both(self) -> Tensor:
@@ -75,8 +86,11 @@ class Tables:
         chosen = self.chosen
         count = len(chosen.train)
         out = torch.empty(count + len(chosen.others), self.val.rows.shape[1])
-        out[:count] = self.rows(chosen.train)[torch.from_numpy(self._order)]
-        out[count:] = self.rows(chosen.others)
+        place = np.empty(count, dtype=np.int64)
+        place[self._order] = np.arange(count)
+        self.fill(out.numpy(), chosen.train, place)
+        self.fill(out.numpy(), chosen.others, np.arange(count, len(out)))
+        self.source = None  # val was gathered above: nothing more is read
         return out
 
     @cached_property

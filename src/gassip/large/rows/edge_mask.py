@@ -15,8 +15,8 @@ import torch
 
 from gassip.best.trials import seed_of
 from gassip.graph.graph import Graph
+from gassip.large.arrays import slab
 from gassip.large.edge_cut import EdgeNumbers
-from gassip.large.kernels import slab
 from gassip.large.rows.trials import Trials
 from gassip.paper import loop
 from gassip.settings import preset

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from gassip import __version__
+from gassip.deploy.by_rows import OnDisk
 from gassip.deploy.row_runs import hops_name
 from gassip.errors import GassipError
 from gassip.graph.store import META, GraphFolder, sha256
@@ -83,7 +84,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         hops=hops,
         edges=edges,
         chosen=chosen,
-        tables=Tables(chosen, hops, hops.steps),
+        tables=Tables(chosen, OnDisk(hops, hops.steps), hops.steps, hops.features),
         classes=len(job.graph.class_names),
         seed=job.seed,
         metric=job.metric,

@@ -13,8 +13,8 @@ import numpy as np
 
 from gassip.graph.drift import Statistics
 from gassip.graph.store import META, GraphFolder, sha256
+from gassip.large.arrays import slab
 from gassip.large.hops import ROWS
-from gassip.large.kernels import slab
 from gassip.large.rows.run import Outcome
 from gassip.large.rows.scores import SPLITS
 from gassip.large.rows.training import LR, WEIGHT_DECAY

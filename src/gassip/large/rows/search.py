@@ -155,6 +155,7 @@ def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> 
         if statistic <= SCORE_SIGMAS:
             break
         chain = longer
+    chain.release()
     taken = str(rows[chain.length - 1]["name"])
     made.append(_decision("layers", taken, rows))
     return chain if chain.length > 1 else None
@@ -234,6 +235,7 @@ def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Train
         width = fitting(trials, len(UPPER_HOPS) * hidden, share)
         upper = Shape(hops=UPPER_HOPS, width=width, dropout=dropout)
         chain = trials.longer(chain, stage, upper, probs, prune_to=share)
+    chain.release()
     return chain.trained
 
 
@@ -249,8 +251,9 @@ def label_weight(trials: Trials, student: Trained, options: Options, made: list[
         return 0.0
     split = np.asarray(trials.hops.graph.array("split"))
     known = np.where(split == 1, trials.chosen.y, -1)
-    other = label_logits(known, trials.classes, trials.edges, trials.threads)
-    near, y = torch.from_numpy(other[trials.chosen.val]), trials.tables.val.target
+    val, y = trials.chosen.val, trials.tables.val.target
+    other = label_logits(known, trials.classes, trials.edges, trials.threads, val)
+    near = torch.from_numpy(other)
     _, weight = fit_weights(student.logits, near, y, scaled=False)
     after = student.logits + weight * near
     statistic = likelihood_gain(

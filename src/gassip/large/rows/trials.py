@@ -36,15 +36,19 @@ from gassip.train.plan import Row
 UPPER_HOPS = (0, 1, 2)  # of a segment on a hidden layer
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Chain:
     """Segments on top of each other as one net, and what its last segment reads."""
 
     trained: Trained  # the whole net
     last: Net  # its last segment
-    source: Source
+    source: Source | None  # None: nothing more is to be read
     tables: Tables
     length: int = 1
+
+    def release(self) -> None:
+        """Hops of a hidden layer fill memory as long as anything may read them."""
+        self.source = None
 
     def others(self) -> Tensor:
         """Probabilities [n, C] of the nodes without a label to train on."""
@@ -202,8 +206,9 @@ class Trials:
     ) -> Chain:
         """The chain with one more segment; taught by probabilities of the others, if given."""
         hidden = self.hidden(chain)
+        chain.release()
         source = InMemory.of(hidden, self.edges, shape.hops[-1], self.threads)
-        tables = Tables(self.chosen, source, shape.hops[-1])
+        tables = Tables(self.chosen, source, shape.hops[-1], hidden.shape[1])
         table = None if probs is None else tables.taught(probs)
         lower = chain.trained.net
         upper = self.train(
@@ -221,6 +226,7 @@ class Trials:
         """ReLU of the layer in front of the chain's last, [N, F]."""
         layers = numpy_layers(chain.last)[:-1]
         source = chain.source
+        assert source is not None
         if isinstance(source, OnDisk):
             source = OnDisk(source.hops, len(layers[0].weights) - 1)
         h = all_rows(layers, source, self.hops.graph.nodes)
