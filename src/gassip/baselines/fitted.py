@@ -63,8 +63,8 @@ class Fitted(Stack):
         run = run.counted()
         solutions = {text: fitted(self.trained(text, graph, run)) for text in self.plain}
         values = {
-            text: own.scores.get(run.metric, {}).get("val", -torch.inf)
-            for text, own in solutions.items()
+            text: solution.scores.get(run.metric, {}).get("val", -torch.inf)
+            for text, solution in solutions.items()
         }
         best = max(values, key=lambda text: values[text])
         details: dict[str, object] = {"net": best, "val": values}

@@ -97,8 +97,8 @@ def search_until(
     climb.first(settings)
     try:
         with interrupted(deadline):
-            for name, own in rounds(settings):
-                plan = climb.round(name, own)
+            for name, stage_settings in rounds(settings):
+                plan = climb.round(name, stage_settings)
             climb.last(plan)
     except TimeUp:
         climb.cut = True
@@ -225,11 +225,11 @@ class Climb:
         step = str(self.rows[-1].get("stage", "search")) if self.rows else "search"
         at = {"first": "the first net", "": "the settings as given"}.get(self.at, self.at)
         what = f"cut short in the round of {at}, after the stage {step}" if self.cut else "all done"
-        rows = [own for own in self.board if own.val_score is not None]
+        rows = [row for row in self.board if row.val_score is not None]
         tried: tuple[Row, ...] = tuple(
-            {"name": own.name, "score": own.val_score or 0.0}
-            for own in rows
-            if own.kind in ("plain", "student")
+            {"name": row.name, "score": row.val_score or 0.0}
+            for row in rows
+            if row.kind in ("plain", "student")
         )
         return Decision(
             stage="time limit",

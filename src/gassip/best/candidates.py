@@ -120,8 +120,10 @@ def train_best(
         k: _request(graph, candidates.trials[k].architecture, candidates.folds[k], recipe)
         for k in best
     }
-    longer = {k: own for k, own in wholes.items() if own.recipe != candidates.trials[k].recipe}
-    requests = [continued(own, candidates.trials[k]) for k, own in longer.items()]
+    longer = {
+        k: request for k, request in wholes.items() if request.recipe != candidates.trials[k].recipe
+    }
+    requests = [continued(request, candidates.trials[k]) for k, request in longer.items()]
     trained, names = list(candidates.trials), list(candidates.recipes)
     done = trials.train_all("candidate", requests)
     for (k, whole), trial in zip(longer.items(), done, strict=True):

@@ -85,8 +85,8 @@ def widened(
     for trial in best:
         hidden = (settings.teacher_hidden,) * len(trial.architecture.hidden)
         wide = replace(trial.architecture, hidden=hidden)
-        own = suited(recipe, wide, graph)
-        requests.append(Request(architecture=wide, recipe=own, graph=graph))
+        adapted = suited(recipe, wide, graph)
+        requests.append(Request(architecture=wide, recipe=adapted, graph=graph))
     again = trials.train_all("teacher", requests)
     return sorted(again, key=lambda trial: -trial.value)
 

@@ -61,15 +61,15 @@ class BestSoFar:
     def offer_solution(self, plan: Plan, solution: Solution, value: float) -> None:
         """What a search found, retrained."""
         assert isinstance(solution.model, Net)
-        own = Incumbent(
+        offered = Incumbent(
             net=solution.model,
             value=value,
             best_epoch=solution.best_epoch,
             name="retrained",
             plan=plan,
         )
-        if self.taken is None or own.order > self.taken.order:
-            self.taken = own
+        if self.taken is None or offered.order > self.taken.order:
+            self.taken = offered
 
 
 def plan_of(trial: Trial, graph: Graph, settings: Settings, *, symmetrised: bool) -> Plan:

@@ -161,9 +161,9 @@ def label_weight(logits: Tensor, graph: Graph, scaled: bool = True) -> tuple[flo
     if y.numel() == 0 or not bool(graph.train_mask.any()):
         return 0.0, 0.0
     other = label_logits(known_labels(graph), graph.num_classes, MaskedGraph.of(graph))
-    own, other = logits[graph.val_mask], other[graph.val_mask]
-    a, w = fit_weights(own, other, y, scaled)
-    after = log_likelihood(torch.softmax((a * own + w * other).double(), 1), y)
-    before = log_likelihood(torch.softmax(own.double(), 1), y)
+    net_logits, other = logits[graph.val_mask], other[graph.val_mask]
+    a, w = fit_weights(net_logits, other, y, scaled)
+    after = log_likelihood(torch.softmax((a * net_logits + w * other).double(), 1), y)
+    before = log_likelihood(torch.softmax(net_logits.double(), 1), y)
     gain = likelihood_gain(after, before)
     return (w if gain > LIKELIHOOD_SIGMAS else 0.0), gain

@@ -170,8 +170,8 @@ def plain_plan(
     """The best plain net, and nothing else."""
 
     def plan(trial: Trial) -> Plan:
-        own = plan_of(trial, trials.graph, settings, symmetrised=reading.symmetrised)
-        return replace(own, weighted=reading.weighted)
+        plain = plan_of(trial, trials.graph, settings, symmetrised=reading.symmetrised)
+        return replace(plain, weighted=reading.weighted)
 
     if best_so_far is not None:
         trials.on_trial = lambda request, trial: best_so_far.offer(trial, lambda: plan(trial))
@@ -186,7 +186,7 @@ def offering(
     """Offers every student as something that can be handed over at once."""
 
     def offer(request: Request, trial: Trial) -> None:
-        cut = next((name for name, own in room.graphs.items() if own is request.graph), None)
+        cut = next((name for name, graph in room.graphs.items() if graph is request.graph), None)
         teacher = request.teacher
         if cut is None or teacher is None:
             return

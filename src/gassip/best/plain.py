@@ -68,7 +68,7 @@ def choose_plain(trials: Trials, settings: Settings) -> Decided[Trial]:
     decision = Decision(
         stage="plain",
         taken=next(name for name, trial in by_name.items() if trial is taken),
-        tried=tuple({"name": name, "score": own.value} for name, own in by_name.items()),
+        tried=tuple({"name": name, "score": trial.value} for name, trial in by_name.items()),
         statistic=HIGHEST,
     )
     return Decided(taken, decision)

@@ -64,11 +64,12 @@ def train_pruned(
 ) -> list[Trial]:
     """The nets that are asked for: those trained by mini-batches first, which are quick; the others
     only if all of these are far behind the teacher."""
-    quick = [own for own in requests if own.recipe.batch_rows > 0]
+    quick = [request for request in requests if request.recipe.batch_rows > 0]
     rivals = trials.train_all(stage, quick)
     if any(not far_behind(rival.validation, taught, margin) for rival in rivals):
         return rivals
-    return rivals + trials.train_all(stage, [own for own in requests if own not in quick])
+    slow = [request for request in requests if request not in quick]
+    return rivals + trials.train_all(stage, slow)
 
 
 def shares(pruning: Pruned, size_share: float) -> list[float]:

@@ -123,7 +123,7 @@ def choose_recipe(
     sigmas = NORM_SIGMAS if names[0] == "norm" else RECIPE_SIGMAS
     best = winner(list(tried.values()), sigmas)
     name = next(name for name, trial in tried.items() if trial is best)
-    level = tuple(own for own, trial in tried.items() if not beats(best, trial))
+    level = tuple(recipe for recipe, trial in tried.items() if not beats(best, trial))
     return Decided(Taken(name, recipes[name], best, level), among("recipe", tried, best, sigmas))
 
 

@@ -72,7 +72,7 @@ def weigh_graphs(
     other = replace(plan.recipe, labels_in_training=not plan.recipe.labels_in_training)
     both = [(plan, solution), train(replace(plan, recipe=other))]
     both.sort(key=lambda trained: trained[0].recipe.labels_in_training)
-    first, second = (judge(graph, *own, seed=seed, metric=metric) for own in both)
+    first, second = (judge(graph, *trained, seed=seed, metric=metric) for trained in both)
     taken = second if relies_on_labels(first, second, best.labels.serves) else first
     made = decision(first, second, taken, best.labels.serves)
     chosen = replace(taken.plan, decisions=(*plan.decisions, made))
@@ -86,7 +86,9 @@ def judge(graph: Graph, plan: Plan, solution: Solution, *, seed: int, metric: Me
     here = Validation(metric, probs[val], graph.y[val])
     if logits is None:
         return Judged(plan, solution, here, None, None)
-    new, seen = (Validation(metric, own, graph.y[held]) for own in (_probs(logits), probs[held]))
+    new, seen = (
+        Validation(metric, judged, graph.y[held]) for judged in (_probs(logits), probs[held])
+    )
     return Judged(plan, solution, here, new, inductive_of(new.score(), seen.score(), held, began))
 
 

@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
         "gassip": __version__,
         "python": platform.python_version(),
         "packages": {name: version(name) for name in NEEDED},
-        "extras": {name: extra(*own) for name, own in EXTRAS.items()},
+        "extras": {name: extra(*about) for name, about in EXTRAS.items()},
         "data": data_folders(),
         "machine": machine(),
     }
@@ -71,7 +71,7 @@ def data_folders() -> list[dict[str, Any]]:
 
 def _listed(path: Path) -> list[str]:
     try:
-        return sorted(own.name for own in path.iterdir() if not own.name.startswith("."))
+        return sorted(entry.name for entry in path.iterdir() if not entry.name.startswith("."))
     except OSError:
         return []
 
@@ -99,16 +99,18 @@ def advice(found: Mapping[str, Any]) -> list[str]:
     """What is not as expected, with the remedy."""
     said = [
         f"{name} is missing: pip install {name}"
-        for name, own in found["packages"].items()
-        if own is None
+        for name, version in found["packages"].items()
+        if version is None
     ]
-    own = found["machine"]
-    if own["memory"] is not None and own["memory"] < LEAST_MEMORY:
-        said.append(f"only {own['memory'] / 2**30:.1f} GiB of memory: large graphs may not fit")
-    if own["omp_num_threads"] and not own["omp_num_threads"].isdecimal():
-        said.append(f"OMP_NUM_THREADS is {own['omp_num_threads']!r}; it must be a whole number")
-    elif own["omp_num_threads"] and int(own["omp_num_threads"]) > own["cores"]:
-        said.append(f"OMP_NUM_THREADS is above the {own['cores']} cores: threads wait for others")
+    machine = found["machine"]
+    if machine["memory"] is not None and machine["memory"] < LEAST_MEMORY:
+        said.append(f"only {machine['memory'] / 2**30:.1f} GiB of memory: large graphs may not fit")
+    if machine["omp_num_threads"] and not machine["omp_num_threads"].isdecimal():
+        said.append(f"OMP_NUM_THREADS is {machine['omp_num_threads']!r}; it must be a whole number")
+    elif machine["omp_num_threads"] and int(machine["omp_num_threads"]) > machine["cores"]:
+        said.append(
+            f"OMP_NUM_THREADS is above the {machine['cores']} cores: threads wait for others"
+        )
     given = os.environ.get("GASSIP_DATA")
     if given and not Path(given).is_dir():
         said.append(f"GASSIP_DATA names {given}, which is no folder")
@@ -117,13 +119,13 @@ def advice(found: Mapping[str, Any]) -> list[str]:
 
 def rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     """For the summary."""
-    out = [(name, own or "missing") for name, own in found["packages"].items()]
-    for name, own in found["extras"].items():
-        have = "installed" if own["installed"] else f"pip install 'gassip[{name}]'"
-        out.append((f"extra {name}", f"{have} ({own['unlocks']})"))
-    for own in found["data"]:
-        holds = ", ".join(own["holds"][:8]) or "nothing"
-        out.append(("data", f"{own['path']}: {holds if own['exists'] else 'not there'}"))
+    out = [(name, version or "missing") for name, version in found["packages"].items()]
+    for name, entry in found["extras"].items():
+        have = "installed" if entry["installed"] else f"pip install 'gassip[{name}]'"
+        out.append((f"extra {name}", f"{have} ({entry['unlocks']})"))
+    for entry in found["data"]:
+        holds = ", ".join(entry["holds"][:8]) or "nothing"
+        out.append(("data", f"{entry['path']}: {holds if entry['exists'] else 'not there'}"))
     machine = found["machine"]
     out.append(("cores", f"{machine['cores']} of {machine['cores_total']}"))
     if machine["memory"] is not None:

@@ -95,7 +95,7 @@ def search_task(
         plan = _on_device(made.plan, device)
     solutions = _retrain_all(made, graph, plan, seeds, quiet)
     first = solutions[0]
-    scores = [own.scores for own in solutions]
+    scores = [solution.scores for solution in solutions]
     return scores, list(plan.architecture.ops), first.weights_kept, first.edges_kept
 
 

@@ -262,16 +262,16 @@ def gcn_point(graph: "Graph", settings: "Settings", hidden: int, args: argparse.
     from gassip.train.context import RunContext
 
     given = settings.retraining
-    own = given if given.schedule == "constant" else Retraining(dropout=given.dropout)
+    recipe = given if given.schedule == "constant" else Retraining(dropout=given.dropout)
 
     def train(dropout: float, seed: int) -> "Solution":
         method = Gcn(
             hidden=hidden,
             dropout=dropout,
             batch_norm=settings.search.batch_norm,
-            epochs=own.epochs,
-            lr=own.lr,
-            weight_decay=own.weight_decay,
+            epochs=recipe.epochs,
+            lr=recipe.lr,
+            weight_decay=recipe.weight_decay,
         )
         return method.solve(graph, RunContext(seed, args.metric))
 

@@ -50,17 +50,17 @@ def print_board(title: str, board: "Sequence[Standing]") -> None:
     table.add_column("architecture", min_width=14)
     for column in ("val", "weights", "edges", "MACs", "ms", "s"):
         table.add_column(column, justify="right", no_wrap=True)
-    for own in board:
-        counts = (_count(own.weights), _count(own.edges), _millions(own.macs))
-        times = (_short(own.ms), _short(own.seconds))
-        mark = "*" if own.taken else ""
+    for row in board:
+        counts = (_count(row.weights), _count(row.edges), _millions(row.macs))
+        times = (_short(row.ms), _short(row.seconds))
+        mark = "*" if row.taken else ""
         table.add_row(
-            mark, own.name, brief(own.architecture), number(own.val_score), *counts, *times
+            mark, row.name, brief(row.architecture), number(row.val_score), *counts, *times
         )
     print_table(table)
-    for own in board:
-        if own.taken:
-            print(f"* taken: {own.name}, {own.reason}")
+    for row in board:
+        if row.taken:
+            print(f"* taken: {row.name}, {row.reason}")
 
 
 def brief(architecture: str) -> str:

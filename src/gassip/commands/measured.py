@@ -54,7 +54,7 @@ def weighed(decisions: "Sequence[Decision]") -> dict[str, object] | None:
     """What was weighed for the graphs that the net serves (best/serves.py)."""
     from gassip.best.serves import STAGE
 
-    made = next((own for own in decisions if own.stage == STAGE), None)
+    made = next((decision for decision in decisions if decision.stage == STAGE), None)
     if made is None:
         return None
     kept = ("name", "score", "new_nodes")
@@ -80,7 +80,9 @@ def useless(meta: Mapping[str, Any]) -> str | None:
     value = meta["scores"].get(meta["metric"], {}).get("val")
     if constant is None or value is None or value > constant:
         return None
-    names = ", ".join(f"--{name.replace('_', '-')} {own}" for name, own in meta["budget"].items())
+    names = ", ".join(
+        f"--{name.replace('_', '-')} {amount}" for name, amount in meta["budget"].items()
+    )
     remedy = f"; allow more than {names}" if names else ""
     return (
         f"the net is of no use: {meta['metric']} {value:.4f} on validation nodes, and the largest "

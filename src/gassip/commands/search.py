@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
         return show_help(args, "search", ABOUT, add_flags, SCREEN)
     screen = replace(SCREEN, reads=ROW_SETTINGS) if on_rows(args) else SCREEN
     settings = given_settings(args, screen)
-    budget = Budget(**{own.name: vars(args)[own.name] for own in fields(Budget)})
+    budget = Budget(**{field.name: vars(args)[field.name] for field in fields(Budget)})
     for name in args.log:
         check_installed(name)
     say_which_graph(args)

@@ -133,7 +133,8 @@ def answer(model: Labeller, request: object) -> dict[str, Any]:
         "label": model.class_names[best],
         "probability": round(float(probs[best]), 6),
         "probabilities": {
-            own: round(float(prob), 6) for own, prob in zip(model.class_names, probs, strict=True)
+            class_name: round(float(prob), 6)
+            for class_name, prob in zip(model.class_names, probs, strict=True)
         },
     }
     return out | ({"warnings": warnings} if warnings else {})
@@ -167,12 +168,14 @@ def _huge(value: object) -> bool:
 
 def _edges(request: Mapping[str, Any], name: str) -> Table:
     near, rows = request.get("neighbours", []), request.get("edges", [])
-    if not isinstance(near, list) or not all(isinstance(own, (str, int)) for own in near):
+    if not isinstance(near, list) or not all(
+        isinstance(neighbour, (str, int)) for neighbour in near
+    ):
         raise GassipError("neighbours must be a list of ids of the run's nodes")
-    if not isinstance(rows, list) or not all(isinstance(own, dict) for own in rows):
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise GassipError("edges must be a list of objects with source, target, optional weight")
-    ends: list[dict[str, Any]] = [{"source": str(own), "target": name} for own in near]
-    ends += [{"source": name, "target": str(own)} for own in near]
+    ends: list[dict[str, Any]] = [{"source": str(neighbour), "target": name} for neighbour in near]
+    ends += [{"source": name, "target": str(neighbour)} for neighbour in near]
     for row in rows:
         _check_edge(row)
         ends.append(row)

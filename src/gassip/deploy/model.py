@@ -122,8 +122,8 @@ class Model:
             whole, place = inputs.near if self.reorder else (inputs, None)
             scores = self._forward(whole.x, self._whole_steps(whole), self._scratch)
             # whole rows are copied several times faster than a part of each
-            own = scores.copy() if place is None else np.take(scores, place, axis=0)
-            return own[:, : len(self.class_names)]
+            ordered = scores.copy() if place is None else np.take(scores, place, axis=0)
+            return ordered[:, : len(self.class_names)]
         wanted, order = np.unique(_nodes(nodes, inputs.x.shape[0]), return_inverse=True)
         read, steps = field(inputs, [layer.op for layer in self.layers], wanted)
         return self._forward(inputs.rows(read), steps)[order, : len(self.class_names)]

@@ -150,7 +150,7 @@ def _in_front(state: Tensors, at: int, width: int) -> tuple[Array | None, Array 
         return _norm(state, at - 1) if f"norms.{at - 1}.weight" in state else (None, None)
     scale, shift = state.get("input_scale"), state.get("input_shift")
     if (scale is None) != (shift is None) or not all(
-        own is None or own.shape == (width,) for own in (scale, shift)
+        vector is None or vector.shape == (width,) for vector in (scale, shift)
     ):
         raise GassipError(f"input_scale and input_shift must have {width} numbers each")
     return scale, shift

@@ -55,17 +55,17 @@ def load_row_run(folder: str | Path, data: str | Path | None = None, threads: in
         raise GassipError(f"{folder} is no run of a search on rows; gassip.runtime reads it")
     state = read_tensors(folder, "model.safetensors", meta)
     layers = layers_of(meta["architecture"], unpack(state, meta, None), len(meta["class_names"]))
-    told, own = meta["rows"], data is None
-    if not own:  # another graph has all its edges
+    told, on_its_graph = meta["rows"], data is None
+    if not on_its_graph:  # another graph has all its edges
         told = told | {"edges": told["edges"].partition(CUT)[0]}
     graph = own_graph(folder, meta) if data is None else GraphFolder.open(data)
     if (features := graph.meta["features"]) != meta["features"]:
         raise GassipError(f"{graph.path} has {features} features, not {meta['features']}")
-    hops = _hops(graph, told, own)
+    hops = _hops(graph, told, on_its_graph)
     edges = stored_edges(graph, told["edges"], hops.path)
     if needed(hops).blocks:
         propagate(hops, edges, threads=threads)
-    weight = label_weight(meta) if own else 0.0
+    weight = label_weight(meta) if on_its_graph else 0.0
     model = RowModel(
         layers=layers,
         hops=hops,
@@ -77,8 +77,8 @@ def load_row_run(folder: str | Path, data: str | Path | None = None, threads: in
     return RowRun(model=model, class_names=tuple(meta["class_names"]), graph=graph)
 
 
-def _hops(graph: GraphFolder, told: Mapping[str, Any], own: bool) -> Hops:
-    path = Path(told["hops"]) if own else graph.path / "hops" / hops_name(told)
+def _hops(graph: GraphFolder, told: Mapping[str, Any], on_its_graph: bool) -> Hops:
+    path = Path(told["hops"]) if on_its_graph else graph.path / "hops" / hops_name(told)
     return open_hops(
         graph, path, steps=told["steps"], precision=told["precision"], edges_key=told["edges"]
     )
@@ -104,7 +104,7 @@ def ids_of(graph: GraphFolder, start: int, stop: int) -> Sequence[str]:
     first, last = (int(np.searchsorted(ends, row, side="right")) for row in (start, stop - 1))
     table = file.read_row_groups(range(first, last + 1))
     before = start - (int(ends[first - 1]) if first else 0)
-    return [str(own) for own in table["id"].slice(before, stop - start).to_pylist()]
+    return [str(name) for name in table["id"].slice(before, stop - start).to_pylist()]
 
 
 def write_labels(folder: Path, data: str | Path | None, out: str) -> None:

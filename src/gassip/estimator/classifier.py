@@ -249,7 +249,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
                 "a classifier of a table without edges needs its rows to predict; keep it with "
                 "joblib.dump"
             )
-        own = {"form": self.form_, "classes": self.classes_.tolist()}
+        labels = {"form": self.form_, "classes": self.classes_.tolist()}
         save(
             folder,
             self.graph_,
@@ -258,7 +258,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             seed=self.seed,
             metric=self.metric,
             preset=self.preset,
-            source={"kind": "memory", "classifier": own},
+            source={"kind": "memory", "classifier": labels},
             budget=budget_of(self.budget).given,
             overwrite=overwrite,
             measured=self._measured,
@@ -274,8 +274,8 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         meta = run.meta
         made = cls(preset=meta["preset"] or "best", seed=meta["seed"], metric=meta["metric"])
         graph = stored_graph(run)
-        own = meta["source"].get("classifier")
-        classes = own.get("classes") if isinstance(own, dict) else None
+        stored = meta["source"].get("classifier")
+        classes = stored.get("classes") if isinstance(stored, dict) else None
         if not isinstance(classes, list) or len(classes) != graph.num_classes:
             classes = list(graph.class_names)
         made.graph_, made.plan_, made.classes_ = graph, run.plan, np.array(classes)
@@ -286,7 +286,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
             seconds=meta["seconds"]["retrain"],
             **{name: meta[name] for name in COUNTS},
         )
-        by_number = isinstance(own, dict) and own.get("form") == "nodes"
+        by_number = isinstance(stored, dict) and stored.get("form") == "nodes"
         made.form_, made.neighbours_ = "nodes" if by_number else "graph", None
         made.searched_ = made.solution_
         made.model_, made.n_features_in_ = run.model, graph.num_features
@@ -315,16 +315,16 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
 
     def _inputs(self, data: Any, x: Any) -> tuple[Graph, np.ndarray]:
         """The graph to run on, and which of its nodes are asked for."""
-        own = self.solution_.graph
-        every = np.arange(own.num_nodes)
+        trained_on = self.solution_.graph
+        every = np.arange(trained_on.num_nodes)
         if data is None:
-            return own, every
+            return trained_on, every
         if self.form_ == "nodes":
-            return own, node_numbers(data, own.num_nodes)
+            return trained_on, node_numbers(data, trained_on.num_nodes)
         if self.neighbours_ is not None:
             table = validate_data(self, data, accept_sparse="csr", dtype=np.float32, reset=False)
-            graph = self.neighbours_.extended(own, table)
-            return graph, np.arange(own.num_nodes, graph.num_nodes)
+            graph = self.neighbours_.extended(trained_on, table)
+            return graph, np.arange(trained_on.num_nodes, graph.num_nodes)
         graph = self._other(data, x)
         return graph, np.arange(graph.num_nodes)
 

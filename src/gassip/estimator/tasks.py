@@ -72,7 +72,9 @@ def is_table(data: Any) -> bool:
     if isinstance(data, (Graph, Tensor, str)) or is_data(data) or is_networkx(data):
         return False
     if isinstance(data, (list, tuple)):
-        return not any(is_data(own) or is_networkx(own) or isinstance(own, Graph) for own in data)
+        return not any(
+            is_data(item) or is_networkx(item) or isinstance(item, Graph) for item in data
+        )
     return hasattr(data, "__array__") or hasattr(data, "__len__")
 
 

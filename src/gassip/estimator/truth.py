@@ -44,8 +44,8 @@ def labels_of(source: Any) -> Any:
     if isinstance(source, Graph):
         names = np.array([*source.classes.tolist(), None], dtype=object)  # -1: the last
         return names[to_numpy(source.y)]
-    own = source.get("y") if is_data(source) else None
-    return None if own is None else to_numpy(own)
+    y = source.get("y") if is_data(source) else None
+    return None if y is None else to_numpy(y)
 
 
 def given_test_mask(data: Any) -> Any:

@@ -97,7 +97,7 @@ class Csr:
             arrays = (np.arange(self.nnz), self.col.numpy(), self.rowptr.numpy())
             turned = sp.csr_array(arrays, shape=self.shape).tocsc()
             parts = (turned.indptr, turned.indices, turned.data)
-            rowptr, col, order = (torch.from_numpy(own) for own in parts)
+            rowptr, col, order = (torch.from_numpy(part) for part in parts)
             return rowptr, col, order
         order = torch.argsort(self.col, stable=True)
         rowptr = torch.zeros(self.shape[1] + 1, dtype=torch.int32, device=self.col.device)

@@ -141,7 +141,7 @@ def _with_structure(parts: Parts, *, name: str, seed: int, undirected: bool) -> 
     blank = replace(parts, x=np.ones((parts.x.shape[0], 1)))
     given = build(blank, name=name, seed=seed, undirected=False, normalize=False)
     edges, ids = to_numpy(given.edge_index), parts.node_ids()
-    y, train, val = (to_numpy(own) for own in (given.y, given.train_mask, given.val_mask))
+    y, train, val = (to_numpy(tensor) for tensor in (given.y, given.train_mask, given.val_mask))
     kind, note = choose_structure(edges, ids, y, train, val)
     x = torch.from_numpy(structural(kind, edges, ids))
     graph = build(blank, name=name, seed=seed, undirected=undirected, normalize=False)

@@ -38,7 +38,7 @@ class Statistics:
     @staticmethod
     def of(x: Table) -> "Statistics":
         if sp.issparse(x):
-            low, high = (own.toarray().ravel() for own in (x.min(axis=0), x.max(axis=0)))
+            low, high = (bound.toarray().ravel() for bound in (x.min(axis=0), x.max(axis=0)))
         else:
             low, high = x.min(axis=0), x.max(axis=0)
         mean = np.asarray(x.mean(axis=0, dtype=np.float64)).ravel()
@@ -130,7 +130,7 @@ def _range(
         if at < len(preparation.numbers):
             mean, scale = preparation.numbers[at].mean, preparation.numbers[at].scale
     low, high, least, most = (
-        float(own[at]) * scale + mean for own in (now.low, now.high, then.low, then.high)
+        float(values[at]) * scale + mean for values in (now.low, now.high, then.low, then.high)
     )
     span = f"{low:.4g} to {high:.4g}, in training {least:.4g} to {most:.4g}"
     return f"{name} in {count:,} of {nodes:,} nodes ({span})"

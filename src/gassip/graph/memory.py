@@ -91,7 +91,7 @@ def _without_features(
     blank = np.ones((_plain(found["y"]).shape[0], 1))
     graph = of_arrays({**found, "x": blank}, notes, **options)
     edges, ids = to_numpy(graph.edge_index), graph.ids or row_numbers(graph.num_nodes)
-    y, train, val = (to_numpy(own) for own in (graph.y, graph.train_mask, graph.val_mask))
+    y, train, val = (to_numpy(tensor) for tensor in (graph.y, graph.train_mask, graph.val_mask))
     kind, note = choose_structure(edges, ids, y, train, val)
     x = torch.from_numpy(structural(kind, edges, ids))
     return replace(graph, x=x, structure=kind, notes=(*graph.notes, note))
@@ -348,11 +348,13 @@ def _networkx_tables(source: Any, labels: bool) -> tuple[Table, Table, bool]:
             marked = columns.pop(mask)
             before = columns.get("split", [None] * len(ids))
             columns["split"] = [
-                split if own else old for own, old in zip(marked, before, strict=True)
+                split if is_marked else old for is_marked, old in zip(marked, before, strict=True)
             ]
     if labels and "label" not in columns:
         raise GassipError("no node of the networkx graph has an attribute label or y")
-    columns = {"id": list[object](ids)} | {key: own for key, own in columns.items() if key != "id"}
+    columns = {"id": list[object](ids)} | {
+        key: column for key, column in columns.items() if key != "id"
+    }
     nodes = table_of_mapping(columns, "nodes")
     ends = list(source.edges(data=True))
     about: dict[str, list[object]] = {
@@ -376,5 +378,5 @@ def _attributes(rows: Sequence[Mapping[Any, Any]], what: str) -> dict[str, list[
         if len(width) > 1 or not all(np.size(cast(Any, v)) in width for v in values):
             raise GassipError(f"{what} attribute {key} has {min(width)} to {max(width)} entries")
         table = np.array([np.ravel(cast(Any, v)) for v in values], dtype=np.float64)
-        columns |= {f"{key}{at}": own.tolist() for at, own in enumerate(table.T)}
+        columns |= {f"{key}{at}": column.tolist() for at, column in enumerate(table.T)}
     return columns

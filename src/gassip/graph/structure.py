@@ -107,7 +107,7 @@ def _likelihood(x: np.ndarray, y: np.ndarray, train: np.ndarray, val: np.ndarray
     x, rows = StandardScaler().fit_transform(x), np.arange(int(val.sum()))
     found = [LogisticRegression(C=c, max_iter=500).fit(x[train], y[train]) for c in STRENGTHS]
     probs = [model.predict_proba(x[val])[rows, y[val]] for model in found]
-    values = [np.log(np.maximum(own, 1e-12)) for own in probs]
+    values = [np.log(np.maximum(p, 1e-12)) for p in probs]
     return max(values, key=lambda value: float(value.mean()))
 
 

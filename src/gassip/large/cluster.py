@@ -72,7 +72,7 @@ class RayTasks:
         mine = versions_here()
         handles = [task.remote(mine, function, handle, *item) for item in items]
         answers: dict[int, T] = {}
-        waiting = {own: at for at, own in enumerate(handles)}
+        waiting = {ref: at for at, ref in enumerate(handles)}
         try:
             while waiting:
                 done, _ = self.ray.wait(list(waiting), num_returns=1)
@@ -85,8 +85,8 @@ class RayTasks:
         except self.ray.exceptions.RayError as error:
             raise GassipError(f"the cluster lost a task for good ({first_line(error)})") from error
         finally:
-            for own in waiting:  # of no use any more if one has failed
-                self.ray.cancel(own)
+            for ref in waiting:  # of no use any more if one has failed
+                self.ray.cancel(ref)
         return [answers[at] for at in range(len(handles))]
 
 

@@ -105,8 +105,8 @@ def kept_edges(edges: Edges, scores: np.ndarray, share: float) -> np.ndarray:
         best[there] = np.maximum.reduceat(scores, edges.indptr[there])
     keep = scores >= lowest
     for part, receiver, sender in pieces(edges):
-        own = scores[part]
-        keep[part] |= (own == best[receiver]) | (own == best[sender])
+        part_scores = scores[part]
+        keep[part] |= (part_scores == best[receiver]) | (part_scores == best[sender])
     return keep
 
 

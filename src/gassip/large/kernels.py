@@ -195,8 +195,10 @@ def _by_scipy(
     high: int,
 ) -> None:
     first, last = indptr[low], indptr[high]
-    own = indices[first:last]
-    values = np.ones(len(own), dtype=np.float32) if weight is None else weight[first:last]
+    senders = indices[first:last]
+    values = np.ones(len(senders), dtype=np.float32) if weight is None else weight[first:last]
     shape = (int(high - low), len(h))
-    matrix = sp.csr_array((values, own, indptr[low : high + 1] - first), shape=shape, copy=False)
+    matrix = sp.csr_array(
+        (values, senders, indptr[low : high + 1] - first), shape=shape, copy=False
+    )
     out[start + low : start + high] = matrix @ h

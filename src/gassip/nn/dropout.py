@@ -34,7 +34,7 @@ def thinned(x: Csr, p: float) -> Csr:
     rowptr = np.searchsorted(index, x.rowptr.numpy()).astype(np.int32)
     col = x.col.numpy().take(index)
     value = x.value.numpy().take(index) * np.float32(scale)
-    rows, columns, values = (torch.from_numpy(own) for own in (rowptr, col, value))
+    rows, columns, values = (torch.from_numpy(part) for part in (rowptr, col, value))
     return Csr(rows, columns, values, x.shape, once=True)
 
 

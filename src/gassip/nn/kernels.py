@@ -26,8 +26,8 @@ def multiply(matrix: Csr, dense: Tensor, value: Tensor | None = None) -> Tensor:
     weights = matrix.value if value is None else value
     if weights is None:
         raise ValueError("this pattern has no values of its own; pass value=")
-    own = value is None and weights.dtype == dense.dtype
-    return _Multiply.apply(matrix, weights.to(dense.dtype), dense, own)
+    stored = value is None and weights.dtype == dense.dtype
+    return _Multiply.apply(matrix, weights.to(dense.dtype), dense, stored)
 
 
 def iterate(matrix: Csr, dense: Tensor, *, steps: int, back: float, start: float) -> Tensor:
@@ -80,9 +80,11 @@ def _transposed_times(matrix: Csr, value: Tensor, dense: Tensor) -> Tensor:
 
 class _Multiply(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: FunctionCtx, matrix: Csr, value: Tensor, dense: Tensor, own: bool) -> Tensor:
+    def forward(
+        ctx: FunctionCtx, matrix: Csr, value: Tensor, dense: Tensor, stored: bool
+    ) -> Tensor:
         ctx.save_for_backward(value, dense)
-        ctx.matrix, ctx.own = matrix, own  # type: ignore[attr-defined]
+        ctx.matrix, ctx.stored = matrix, stored  # type: ignore[attr-defined]
         return _bags(
             matrix.rowptr, matrix.col, value, dense.detach()
         )  # detached: the kernel prepares no backward
@@ -100,8 +102,8 @@ class _Multiply(torch.autograd.Function):
             grad_dense = _transposed_times(matrix, value, grad)
         elif needs_dense:
             rowptr, col, order = matrix.transpose
-            own = ctx.own  # type: ignore[attr-defined]
-            turned = matrix.transposed_value if own else value.index_select(0, order)
+            stored = ctx.stored  # type: ignore[attr-defined]
+            turned = matrix.transposed_value if stored else value.index_select(0, order)
             grad_dense = _bags(rowptr, col, turned, grad)
         return None, grad_value, grad_dense, None
 

@@ -119,10 +119,10 @@ class Layer(nn.Module):
         products of several passes, [N, S, F] each, the same shape."""
         operation, first = OPERATIONS[self.ops[k]], products[0]
         if first.dim() == 3 and operation.attention:  # each pass has its own
-            passes = [[own[:, s] for own in products] for s in range(first.shape[1])]
-            each = [propagate(operation, graph, own, self.attention) for own in passes]
+            passes = [[product[:, s] for product in products] for s in range(first.shape[1])]
+            each = [propagate(operation, graph, one_pass, self.attention) for one_pass in passes]
             return torch.stack(each, 1) + self.bias[k]
-        rows = [own.flatten(1) for own in products]
+        rows = [product.flatten(1) for product in products]
         return propagate(operation, graph, rows, self.attention).view_as(first) + self.bias[k]
 
     def apart(self, products: Tensor) -> tuple[Tensor, ...]:
@@ -306,7 +306,7 @@ class Net(Model):
             return super().run_several(x, graph, count)
         last = len(self.layers) - 1
         each = [self.products(last, self.hidden(x, graph)) for _ in range(count)]
-        products = [torch.stack(own, 1) for own in zip(*each, strict=True)]
+        products = [torch.stack(of_matrix, 1) for of_matrix in zip(*each, strict=True)]
         scores = self.layers[last].propagate(0, products, graph)
         return scores if self.label_logits is None else scores + self.label_logits.unsqueeze(1)
 

@@ -113,6 +113,6 @@ def mean_row(rows: list[dict[str, float | str]]) -> dict[str, float | str]:
     for name, value in rows[-1].items():
         values = [row[name] for row in rows if name in row]
         if not isinstance(value, str) and name not in ("epoch", "seconds"):
-            out[name] = fmean(float(own) for own in values)
+            out[name] = fmean(float(number) for number in values)
     out["seconds"] = sum(float(row["seconds"]) for row in rows)
     return out

@@ -20,11 +20,11 @@ def compare(runs: Sequence[Facts]) -> bytes:
     graphs = list(dict.fromkeys(_graph(run) for run in runs))
     parts = []
     for at, graph in enumerate(graphs):
-        own = [(name, run) for name, run in zip(names, runs, strict=True) if _graph(run) == graph]
+        group = [(name, run) for name, run in zip(names, runs, strict=True) if _graph(run) == graph]
         title = "Accuracy against size" + (
-            f": {own[0][1].meta['dataset']}" if at or graphs[1:] else ""
+            f": {group[0][1].meta['dataset']}" if at or graphs[1:] else ""
         )
-        if panels := front_panels(own):
+        if panels := front_panels(group):
             parts.append(section(f"front-{at}", title, grid(*panels)))
     parts += [runs_table(names, runs), settings_table(names, runs)]
     head = tag("header", tag("h1", f"{len(runs)} runs"), *_warning(len(graphs)))
@@ -59,9 +59,9 @@ def split_of(runs: Sequence[Facts], metric: str) -> str | None:
     return next(known, None)
 
 
-def front_panels(own: Sequence[tuple[str, Facts]]) -> list[Element]:
+def front_panels(group: Sequence[tuple[str, Facts]]) -> list[Element]:
     """The score of each run against its weights and its edges; the best of each size are joined."""
-    runs = [run for _, run in own]
+    runs = [run for _, run in group]
     metric = runs[0].metric
     split = split_of(runs, metric)
     if split is None or len(runs) < 2:
@@ -74,7 +74,7 @@ def front_panels(own: Sequence[tuple[str, Facts]]) -> list[Element]:
         ("edges", [float(run.meta["edges_kept"]) for run in runs]),
     ):
         if min(x) > 0:
-            panels.append(_panel(title, name, x, y, [name for name, _ in own]))
+            panels.append(_panel(title, name, x, y, [name for name, _ in group]))
     return panels
 
 
@@ -107,7 +107,8 @@ def runs_table(names: Sequence[str], runs: Sequence[Facts]) -> Element:
     rows = [_row(name, run) for name, run in zip(names, runs, strict=True)]
     made = table(heads, rows, name="Runs", numbers=range(4, 9), sortable=True)
     metrics = sorted({run.metric for run in runs})
-    about = f"Scores are {', '.join(METRICS.get(own, own) for own in metrics)}. A heading sorts."
+    spelled = ", ".join(METRICS.get(metric, metric) for metric in metrics)
+    about = f"Scores are {spelled}. A heading sorts."
     return section("runs", "Runs", made, about=about)
 
 
@@ -129,9 +130,9 @@ def _row(name: str, run: Facts) -> list[str]:
 def settings_table(names: Sequence[str], runs: Sequence[Facts]) -> Element:
     """Settings in which the runs differ."""
     all_settings = [{"seed": run.meta.get("seed")} | run.meta["settings"] for run in runs]
-    keys = list(dict.fromkeys(key for own in all_settings for key in own))
-    differ = [k for k in keys if len({shown(own.get(k)) for own in all_settings}) > 1]
-    rows = [[key, *(shown(own.get(key)) for own in all_settings)] for key in differ]
+    keys = list(dict.fromkeys(key for settings in all_settings for key in settings))
+    differ = [k for k in keys if len({shown(settings.get(k)) for settings in all_settings}) > 1]
+    rows = [[key, *(shown(settings.get(key)) for settings in all_settings)] for key in differ]
     if not rows:
         return section("settings", "Settings", tag("p", "All runs have the same settings."))
     made = table(["setting", *names], rows, name="Settings that differ")

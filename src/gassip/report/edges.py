@@ -40,7 +40,7 @@ def score_histogram(run: Facts) -> Iterator[Element]:
     if mask is None or keep is None or not mask.size or mask.min() == mask.max():
         return
     bounds = np.linspace(float(mask.min()), float(mask.max()), BINS + 1)
-    lower, upper = (np.histogram(mask[own], bounds)[0].tolist() for own in (keep, ~keep))
+    lower, upper = (np.histogram(mask[chosen], bounds)[0].tolist() for chosen in (keep, ~keep))
     made = Histogram(
         title="Edge scores M_G",
         unit="edges",
@@ -100,9 +100,9 @@ def _span(at: int, firsts: tuple[int, ...]) -> str:
 def _went(run: Facts, how: str, groups: list[tuple[str, Array]]) -> Element:
     assert run.edge_keep is not None
     rows = []
-    for name, own in groups:
-        if total := int(own.sum()):
-            gone = int((own & ~run.edge_keep).sum())
+    for name, members in groups:
+        if total := int(members.sum()):
+            gone = int((members & ~run.edge_keep).sum())
             rows.append([name, count(total), count(gone), per_cent(gone / total)])
     heads = ["edges", "there were", "removed", "share"]
     caption = f"Removed edges {how}"
@@ -173,9 +173,9 @@ def _canvas(facts: dict[str, object], kept: int) -> list[Element]:
 
 def mask_part(run: Facts) -> Iterator[Element]:
     """The share of weights kept, in cells of each layer's matrix; left out where none was cut."""
-    if not run.weight_keep or all(own.all() for own in run.weight_keep):
+    if not run.weight_keep or all(keep.all() for keep in run.weight_keep):
         return
-    pictures = [_mask(own, at) for at, own in enumerate(run.weight_keep, 1)]
+    pictures = [_mask(keep, at) for at, keep in enumerate(run.weight_keep, 1)]
     about = "Rows are inputs, columns outputs of a layer; the darker a cell, the more weights stay."
     yield section("masks", "Weight masks", grid(*pictures), about=about)
 

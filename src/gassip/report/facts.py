@@ -85,8 +85,8 @@ class Facts:
 
     def rows(self, phase: str, *, stage: bool) -> list[Row]:
         """Epochs (`stage` False) or trainings of the search, or epochs of retraining."""
-        own = [row for row in self.history if row.get("phase") == phase]
-        return [row for row in own if bool(row.get("stage")) == stage]
+        of_phase = [row for row in self.history if row.get("phase") == phase]
+        return [row for row in of_phase if bool(row.get("stage")) == stage]
 
 
 def read_facts(folder: str | Path, edges: Array | None = None) -> Facts:

@@ -44,9 +44,9 @@ def _seconds(run: Facts) -> float:
 def beside_gcn(run: Facts) -> list[Element]:
     """A two-layer GCN that the search itself trained on labels alone, where there is one."""
     mine = run.score("val")
-    gcns = [own for own in standings(run)
-            if own.kind in ("plain", "candidate") and own.architecture == GCN
-            and own.val_score is not None]  # fmt: skip
+    gcns = [net for net in standings(run)
+            if net.kind in ("plain", "candidate") and net.architecture == GCN
+            and net.val_score is not None]  # fmt: skip
     if not gcns or mine is None:
         return []
     best = gcns[0]

@@ -36,9 +36,9 @@ def first_screen(run: Facts, parts: list[Element]) -> list[Element]:
 def contents(parts: list[Element]) -> Element:
     """Links to the sections."""
     links = [
-        tag("a", own.findtext("h2") or "", href=f"#{own.get('id')}")
-        for own in parts
-        if own.tag == "section"
+        tag("a", part.findtext("h2") or "", href=f"#{part.get('id')}")
+        for part in parts
+        if part.tag == "section"
     ]
     return tag("nav", *links, aria_label="Sections")
 

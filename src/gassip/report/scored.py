@@ -101,7 +101,7 @@ def _matrix(run: Facts, matrix: Array, split: str) -> Iterator[Element]:
     name = f"Confusion matrix, {SPLITS[split]} nodes"
     shares = matrix / matrix.sum(1, keepdims=True).clip(1)
     head = tag("tr", tag("th", "true \\ predicted", scope="col"),
-               *(tag("th", own, scope="col", class_="n") for own in run.classes))  # fmt: skip
+               *(tag("th", name, scope="col", class_="n") for name in run.classes))  # fmt: skip
     body = []
     for k, label in enumerate(run.classes):
         cells = [_shaded(int(c), float(s)) for c, s in zip(matrix[k], shares[k], strict=True)]
@@ -148,7 +148,7 @@ def reliability(probs: Array, y: Array) -> tuple[list[tuple[float, float, int]],
     group = np.minimum((sure * BINS).astype(int), BINS - 1)
     points = []
     for at in np.unique(group):
-        own = group == at
-        points.append((float(sure[own].mean()), float(right[own].mean()), int(own.sum())))
+        inside = group == at
+        points.append((float(sure[inside].mean()), float(right[inside].mean()), int(inside.sum())))
     error = sum(n * abs(a - b) for a, b, n in points) / len(y)
     return points, error

@@ -15,9 +15,9 @@ from gassip.train.leaderboard import Standing, kind_of, ranked
 HEIGHT, WIDTH = 230.0, 340.0
 
 
-def drawn(own: Panel, width: float = WIDTH, height: float = HEIGHT) -> Element:
+def drawn(chart: Panel, width: float = WIDTH, height: float = HEIGHT) -> Element:
     place = Place(width=width, height=height)
-    return figure([panel(own, place)], width, height, f"{own.title} {own.unit}".strip())
+    return figure([panel(chart, place)], width, height, f"{chart.title} {chart.unit}".strip())
 
 
 def standings(run: Facts) -> list[Standing]:
@@ -40,14 +40,14 @@ def standings(run: Facts) -> list[Standing]:
 
 
 COLUMNS: tuple[tuple[str, Callable[[Standing], str]], ...] = (
-    ("net", lambda own: own.architecture or "–"),
-    ("training", lambda own: own.name),
-    ("validation", lambda own: per_cent(own.val_score, 2)),
-    ("weights", lambda own: _known(own.weights, ",.0f")),
-    ("edges", lambda own: _known(own.edges, ",.0f")),
-    ("multiply-adds", lambda own: _known(own.macs, ",.0f")),
-    ("ms", lambda own: _known(own.ms, ".2f")),
-    ("seconds", lambda own: _known(own.seconds, ".1f")),
+    ("net", lambda net: net.architecture or "–"),
+    ("training", lambda net: net.name),
+    ("validation", lambda net: per_cent(net.val_score, 2)),
+    ("weights", lambda net: _known(net.weights, ",.0f")),
+    ("edges", lambda net: _known(net.edges, ",.0f")),
+    ("multiply-adds", lambda net: _known(net.macs, ",.0f")),
+    ("ms", lambda net: _known(net.ms, ".2f")),
+    ("seconds", lambda net: _known(net.seconds, ".1f")),
 )
 
 
@@ -56,10 +56,10 @@ def leaderboard(run: Facts) -> Iterator[Element]:
     board = standings(run)
     if len(board) < 2:
         return
-    cells = [[form(own) for _, form in COLUMNS] for own in board]
+    cells = [[form(net) for _, form in COLUMNS] for net in board]
     used = [k for k in range(len(COLUMNS)) if any(row[k] != "–" for row in cells)]
     rows = [[row[k] for k in used] for row in cells]
-    taken = [at for at, own in enumerate(board) if own.taken]
+    taken = [at for at, net in enumerate(board) if net.taken]
     made = table(
         [COLUMNS[k][0] for k in used],
         rows,
@@ -79,14 +79,14 @@ def _known(value: float | None, form: str) -> str:
 
 def fronts(run: Facts) -> Iterator[Element]:
     """Validation score against weights and edges of the nets that were trained, with this run."""
-    mine, board = run.score("val"), [own for own in standings(run) if own.kind != "final"]
+    mine, board = run.score("val"), [net for net in standings(run) if net.kind != "final"]
     panels = []
     for title, here, of in (
-        ("weights", run.stored, lambda own: own.weights),
-        ("edges", run.meta["edges_kept"], lambda own: own.edges),
+        ("weights", run.stored, lambda net: net.weights),
+        ("edges", run.meta["edges_kept"], lambda net: net.edges),
     ):
-        points = [(of(own), own.val_score, own) for own in board]
-        known = [(float(x), y, own) for x, y, own in points if x and y is not None]
+        points = [(of(net), net.val_score, net) for net in board]
+        known = [(float(x), y, net) for x, y, net in points if x and y is not None]
         if mine is not None and here > 0 and len({x for x, _, _ in known}) > 1:
             panels.append(_front(known, title, (float(here), mine)))
     if panels:
@@ -100,8 +100,8 @@ def fronts(run: Facts) -> Iterator[Element]:
 def _front(
     points: list[tuple[float, float, Standing]], title: str, here: tuple[float, float]
 ) -> Element:
-    tips = [f"{own.architecture}, {own.name}: {count(x)} {title}, {per_cent(y, 2)}"
-            for x, y, own in points]  # fmt: skip
+    tips = [f"{net.architecture}, {net.name}: {count(x)} {title}, {per_cent(y, 2)}"
+            for x, y, net in points]  # fmt: skip
     tip = f"this run: {count(here[0])} {title}, {per_cent(here[1], 2)}"
     series = [
         Series(name="trained", x=[p[0] for p in points], y=[p[1] for p in points], colour=6,
@@ -119,7 +119,7 @@ def decisions(run: Facts) -> Iterator[Element]:
     """What was tried, the statistic and the threshold; what compared nothing is one line."""
     if not run.decisions:
         return
-    blocks = [_decision(own) for own in run.decisions]
+    blocks = [_decision(decision) for decision in run.decisions]
     about = (
         "Every choice is made on validation nodes. What comes first stays unless another passes "
         "the threshold."
@@ -127,9 +127,10 @@ def decisions(run: Facts) -> Iterator[Element]:
     yield section("decisions", "Decisions", *blocks, about=about)
 
 
-def _decision(own: dict[str, object]) -> Element:
-    tried = own.get("tried")
-    head = tag("span", tag("b", str(own.get("stage", ""))), ": ", str(own.get("taken", "")))
+def _decision(decision: dict[str, object]) -> Element:
+    tried = decision.get("tried")
+    stage, answer = str(decision.get("stage", "")), decision.get("taken", "")
+    head = tag("span", tag("b", stage), ": ", str(answer))
     if not isinstance(tried, list) or not tried:
         return tag("p", head, class_="decision")
     names = [str(row.get("name", "")) for row in tried]
@@ -137,14 +138,13 @@ def _decision(own: dict[str, object]) -> Element:
                ("statistic", 2)]  # fmt: skip
     rows = [[str(row.get("name", "")), *(_value(row.get(key), digits) for key, digits in columns)]
             for row in tried]  # fmt: skip
-    taken = [k for k, name in enumerate(names) if name == own.get("taken")]
-    stage = str(own.get("stage", ""))
+    taken = [k for k, name in enumerate(names) if name == answer]
     heads = ["tried", *(key.replace("_", " ") for key, _ in columns)]
     made = table(heads, rows, name=f"Tried: {stage}", numbers=tuple(range(1, len(heads))),
                  marked=taken)  # fmt: skip
-    threshold = own.get("threshold")
+    threshold = decision.get("threshold")
     bound = "" if threshold is None else f", threshold {shown(threshold)}"
-    about = f"Statistic: {own.get('statistic', '')}{bound}."
+    about = f"Statistic: {decision.get('statistic', '')}{bound}."
     count_ = tag("span", f" ({len(tried)} tried)", class_="quiet")
     return tag("details", tag("summary", head, count_), tag("p", about, class_="about"), made)
 
@@ -168,7 +168,7 @@ def curves(run: Facts) -> Iterator[Element]:
         loss_panel("Retraining: loss", again, marks),
         score_panel("Retraining: validation score", again, marks),
     ]
-    if known := [drawn(own) for own in panels if own.series]:
+    if known := [drawn(chart) for chart in panels if chart.series]:
         yield section("curves", "Over the epochs", grid(*known))
 
 
@@ -176,8 +176,10 @@ def alpha_panels(epochs: Sequence[Row]) -> Iterator[Panel]:
     """softmax α of each operation, one panel per layer."""
     columns = list(dict.fromkeys(name for row in epochs for name in row))
     named = [name.split("_", 2) for name in columns if name.startswith("alpha_")]
-    for layer in dict.fromkeys(own[1] for own in named if len(own) == 3 and own[1].isdecimal()):
-        ops = [own[2] for own in named if own[1] == layer]
+    for layer in dict.fromkeys(
+        parts[1] for parts in named if len(parts) == 3 and parts[1].isdecimal()
+    ):
+        ops = [parts[2] for parts in named if parts[1] == layer]
         series = [curve(epochs, f"alpha_{layer}_{op}", op, k) for k, op in enumerate(ops, 1)]
         yield Panel(title=f"α of layer {layer}", unit="per cent of each operation", below="epoch",
-                    series=[own for own in series if own.x], form_y=axis_per_cent)  # fmt: skip
+                    series=[line for line in series if line.x], form_y=axis_per_cent)  # fmt: skip

@@ -47,5 +47,5 @@ def shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, (list, tuple)):
-        return ", ".join(shown(own) for own in value) or "–"
+        return ", ".join(shown(entry) for entry in value) or "–"
     return str(value)

@@ -118,7 +118,9 @@ def inputs_of(path: Path, meta: Meta) -> dict[str, Any]:
 
 
 def _tuples(values: Meta) -> Meta:
-    return {name: tuple(own) if isinstance(own, list) else own for name, own in values.items()}
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
 
 
 def of_schema_1(meta: Meta) -> dict[str, Any]:

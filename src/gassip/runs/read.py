@@ -166,7 +166,7 @@ def read_leaderboard(folder: Path, meta: Meta) -> tuple[Standing, ...]:
 
 def _leaderboard(folder: Path, meta: Meta) -> tuple[Standing, ...]:
     """What the search trained: the board without the net that was retrained from it."""
-    return tuple(own for own in read_leaderboard(folder, meta) if own.kind != "final")
+    return tuple(row for row in read_leaderboard(folder, meta) if row.kind != "final")
 
 
 def read_decisions(folder: Path, meta: Meta) -> tuple[Decision, ...]:

@@ -32,7 +32,7 @@ def reads_rows(architecture: Architecture) -> bool:
     """Whether all layers but the first are plain products, and the first is one of rows."""
     first, *others = (OPERATIONS[name] for name in architecture.ops)
     plain = first.norm is None or (first.commutes and not first.node_dropout)
-    return plain and len(others) > 0 and all(own.norm is None for own in others)
+    return plain and len(others) > 0 and all(operation.norm is None for operation in others)
 
 
 def fits(architecture: Architecture, graph: Graph) -> bool:

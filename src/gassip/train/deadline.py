@@ -97,14 +97,14 @@ def ticking(tick: Callable[[], None]) -> Iterator[None]:
         yield
         return
     before = signal.getsignal(signal.SIGALRM)
-    own = Ticker(tick, before if isinstance(before, Ticker) else None)
-    signal.signal(signal.SIGALRM, own)
+    ticker = Ticker(tick, before if isinstance(before, Ticker) else None)
+    signal.signal(signal.SIGALRM, ticker)
     signal.siginterrupt(signal.SIGALRM, False)
     timer = signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
     try:
         yield
     finally:
-        own.armed = False
+        ticker.armed = False
         signal.setitimer(signal.ITIMER_REAL, *timer)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
 

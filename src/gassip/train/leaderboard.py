@@ -64,26 +64,26 @@ def ranked(board: Iterable[Standing]) -> list[Standing]:
     return sorted(board, key=_order)
 
 
-def _order(own: Standing) -> tuple[float, float, float]:
-    score = -inf if own.val_score is None or own.val_score != own.val_score else own.val_score
-    weights = inf if own.weights is None else own.weights
-    return -score, weights, inf if own.macs is None else own.macs
+def _order(row: Standing) -> tuple[float, float, float]:
+    score = -inf if row.val_score is None or row.val_score != row.val_score else row.val_score
+    weights = inf if row.weights is None else row.weights
+    return -score, weights, inf if row.macs is None else row.macs
 
 
 def with_taken(board: Iterable[Standing], name: str, reason: str = "") -> tuple[Standing, ...]:
     """The board with the net of that name marked, and why it was taken."""
     board = list(board)
-    own = next((row for row in board if row.name == name), None)
-    reason = reason or (why(own, board) if own is not None else "")
+    chosen = next((row for row in board if row.name == name), None)
+    reason = reason or (why(chosen, board) if chosen is not None else "")
     return tuple(
-        replace(row, taken=row is own, reason=reason if row is own else "") for row in board
+        replace(row, taken=row is chosen, reason=reason if row is chosen else "") for row in board
     )
 
 
-def why(own: Standing, board: Iterable[Standing]) -> str:
+def why(student: Standing, board: Iterable[Standing]) -> str:
     """The rule by which a student is taken, as it came out."""
-    rivals = [row for row in board if row.kind == "student" and row is not own]
-    better = [row for row in rivals if _order(row)[0] < _order(own)[0]]
+    rivals = [row for row in board if row.kind == "student" and row is not student]
+    better = [row for row in rivals if _order(row)[0] < _order(student)[0]]
     if not rivals:
         return "the only student"
     if not better:
@@ -92,20 +92,20 @@ def why(own: Standing, board: Iterable[Standing]) -> str:
 
 
 def final(
-    board: Iterable[Standing], own: Standing, reason: str = "what the search found"
+    board: Iterable[Standing], net: Standing, reason: str = "what the search found"
 ) -> list[Standing]:
     """The whole board, with the net that was retrained; marked if no other is."""
     board = list(board)
     if not any(row.taken for row in board):
-        own = replace(own, taken=True, reason=reason)
-    return ranked([*board, own])
+        net = replace(net, taken=True, reason=reason)
+    return ranked([*board, net])
 
 
 def to_rows(board: Iterable[Standing]) -> list[dict[str, object]]:
     """As strict JSON has it."""
     return [
-        {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in asdict(own).items()}
-        for own in board
+        {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in asdict(row).items()}
+        for row in board
     ]
 
 

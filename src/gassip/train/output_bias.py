@@ -44,8 +44,8 @@ def fitted_bias(net: Net, graph: Graph) -> tuple[float, ...]:
 def add_output_bias(net: Net, bias: tuple[float, ...]) -> None:
     """Add b to the last layer."""
     if bias:
-        own = net.layers[-1].bias
-        own.add_(torch.tensor(bias, dtype=torch.float64).to(own))
+        last_bias = net.layers[-1].bias
+        last_bias.add_(torch.tensor(bias, dtype=torch.float64).to(last_bias))
 
 
 def best_bias(logits: np.ndarray, y: np.ndarray) -> np.ndarray:

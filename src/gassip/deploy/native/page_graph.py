@@ -93,7 +93,7 @@ def drawn_nodes(inputs: Inputs, most: int, label: Array) -> Array:
 def _hubs_and_paths(inputs: Inputs, label: Array) -> list[int]:
     """The node with the most edges of each label, the largest first, then shortest paths to it."""
     degree = np.diff(inputs.edges.indptr)
-    hubs = [int(np.argmax(np.where(label == own, degree, -1))) for own in np.unique(label)]
+    hubs = [int(np.argmax(np.where(label == value, degree, -1))) for value in np.unique(label)]
     hubs.sort(key=lambda node: -degree[node])
     _, before = breadth_first_order(inputs.edges, hubs[0], directed=False)
     paths = []

@@ -92,7 +92,7 @@ class Cutter:
 def choose_cut(job: Job, trials: Trials, found: Found) -> tuple[Trials, Found]:
     """What the search found, on fewer edges if validation does not fall."""
     cutter, made = Cutter(job, trials, found), list(found.decisions)
-    rankings = [own for own in job.options.edge_rankings if own != "curriculum"]
+    rankings = [ranking for ranking in job.options.edge_rankings if ranking != "curriculum"]
     if "curriculum" in job.options.edge_rankings:
         cutter.mask = fit_edge_mask(trials, cutter.known)
         rankings += ["curriculum"] if cutter.mask is not None else []
@@ -126,7 +126,7 @@ def sparsest(cutter: Cutter, rankings: list[str]) -> tuple[list[Cut], Cut | None
                 break
             cuts.append(cutter.cut(ranking, share))
         tried += cuts
-        best = max(cuts, key=lambda own: own.trained.value, default=None)
+        best = max(cuts, key=lambda cut: cut.trained.value, default=None)
         if best is None or cutter.worse(best):
             break
         taken, rankings = best, [best.ranking]

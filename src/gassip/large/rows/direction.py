@@ -25,12 +25,12 @@ def direction(job: Job, chosen: Chosen, made: list[Decision]) -> str:
         shape = Shape(hops=tuple(range(min(2, job.steps) + 1)))
         results[key] = trials.train("candidate direction", 0, shape)
         y = trials.tables.val.target
-    likelihood = [log_likelihood(own.probs, y) for own in results.values()]
+    likelihood = [log_likelihood(trained.probs, y) for trained in results.values()]
     statistic = likelihood_gain(likelihood[1], likelihood[0])
     taken = "both" if statistic > LIKELIHOOD_SIGMAS else "given"
     tried: list[Row] = [
-        {"name": key, "score": own.value, "statistic": value}
-        for (key, own), value in zip(results.items(), (0.0, statistic), strict=True)
+        {"name": key, "score": trained.value, "statistic": value}
+        for (key, trained), value in zip(results.items(), (0.0, statistic), strict=True)
     ]
     made.append(
         Decision(

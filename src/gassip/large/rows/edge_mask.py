@@ -61,7 +61,7 @@ def _starts(trials: Trials) -> list[int]:
     if nodes <= NODES:
         return [0]
     middle = generator.choice(trials.chosen.train, SUBGRAPHS)
-    return [int(min(max(0, own - NODES // 2), nodes - NODES)) for own in middle]
+    return [int(min(max(0, node - NODES // 2), nodes - NODES)) for node in middle]
 
 
 def _one(

@@ -155,8 +155,8 @@ def joined(lower: Net, upper: Net) -> Net:
         upper.dropout,
     )
     given = [*list(lower.layers)[:-1], *upper.layers]
-    for layer, own in zip(out.layers, given, strict=True):
-        layer.weight.copy_(own.weight)
-        layer.bias.copy_(own.bias)
+    for layer, source in zip(out.layers, given, strict=True):
+        layer.weight.copy_(source.weight)
+        layer.bias.copy_(source.bias)
     out.prune([layer.weight != 0 for layer in out.layers])
     return out.eval()

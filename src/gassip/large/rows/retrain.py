@@ -125,13 +125,13 @@ def evaluated(
     first = meta["seed"]
     more = [(first + s,) for s in range(1, searches)]
     job_of_run(folder, meta, threads)  # what it needs is there
-    own = (
+    first_search = (
         plan_of_run(folder, meta),
         meta["architecture"],
         meta["weights_kept"],
         meta["edges_kept"],
     )
-    found = [own, *tasks.map(searched_again, (folder, threads), more)]
+    found = [first_search, *tasks.map(searched_again, (folder, threads), more)]
     items = [(s, first + r) for s in range(searches) for r in range(seeds)]
     plans = [row[0] for row in found]
     done = [0]

@@ -45,10 +45,10 @@ def save(
     net = found.trained.net
     net.label_weight = found.label_weight
     history = [{"phase": "search", **row} for row in outcome.trials.history]
-    own = replace(outcome.trials.board[-1], name="taken", kind="final")
+    final_row = replace(outcome.trials.board[-1], name="taken", kind="final")
     sized = size_of(outcome)
-    own = replace(
-        own,
+    final_row = replace(
+        final_row,
         architecture=str(net.architecture),
         val_score=outcome.scores.get(job.metric, {}).get("val"),
         weights=sized.params,
@@ -58,7 +58,7 @@ def save(
     contents = {
         "model.safetensors": packed(net),
         DECISIONS: to_json([decision_row(one) for one in outcome.decisions]).encode(),
-        LEADERBOARD: to_json(to_rows(final(outcome.trials.board, own))).encode(),
+        LEADERBOARD: to_json(to_rows(final(outcome.trials.board, final_row))).encode(),
         "history.csv": history_csv(history).encode(),
         "history.svg": history_svg(history, title, found.trained.epoch),
     }

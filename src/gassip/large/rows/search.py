@@ -83,11 +83,11 @@ def search_rows(trials: Trials, options: Options) -> Found:
         teachers = trials.train_all("teacher", 0, wide)
         chain = grown(trials, teachers, made)
         probs = taught_probs(trials, teachers, chain, made)
-    trained, own = best_student(trials, shapes[0], chain, probs, options, made)
+    trained, student = best_student(trials, shapes[0], chain, probs, options, made)
     weight = label_weight(trials, trained, options, made)
     return Found(
         trained=trained,
-        student=own,
+        student=student,
         probs=probs,
         label_weight=weight,
         decisions=tuple(made),
@@ -116,10 +116,13 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
     while True:
         table = train.first(rows)
         answers = trials.train_all("candidate", number, shapes, table=table, epochs=RUNG_EPOCHS)
-        results = [(own.shape, own) for own in answers]
+        results = [(trained.shape, trained) for trained in answers]
         number += len(results)
         results.sort(key=lambda pair: -pair[1].value)
-        tried = [{"name": f"{shape}, {rows:,} rows", "score": own.value} for shape, own in results]
+        tried = [
+            {"name": f"{shape}, {rows:,} rows", "score": trained.value}
+            for shape, trained in results
+        ]
         shapes = [shape for shape, _ in results]
         if len(shapes) <= TEACHERS or rows == len(train) or trials.late:
             break
@@ -167,7 +170,7 @@ def taught_probs(
     """The teacher's probabilities [n, C] of the nodes without a label to train on: the wide nets,
     the chain or both, by validation likelihood."""
     y, features = trials.tables.val.target, trials.hops.features
-    val = {"wide nets": torch.stack([own.probs for own in teachers]).mean(0)}
+    val = {"wide nets": torch.stack([teacher.probs for teacher in teachers]).mean(0)}
     others = {"wide nets": _mean_others(trials, teachers, features)}
     if chain is not None:
         val["layers"], others["layers"] = chain.trained.probs, chain.others()
@@ -185,9 +188,9 @@ def taught_probs(
 
 def _mean_others(trials: Trials, teachers: Sequence[Trained], features: int) -> Tensor:
     parts = []
-    for own in teachers:
-        rows = trials.tables.others[:, : (own.shape.hops[-1] + 1) * features]
-        parts.append(torch.softmax(judged_rows(own.net, rows).double(), 1).float())
+    for teacher in teachers:
+        rows = trials.tables.others[:, : (teacher.shape.hops[-1] + 1) * features]
+        parts.append(torch.softmax(judged_rows(teacher.net, rows).double(), 1).float())
     return torch.stack(parts).mean(0)
 
 
@@ -210,11 +213,11 @@ def best_student(
         if best is not None and trials.late:
             break
         asked = Student(shape=shape, weights=size, length=length, number=k)
-        own = train_student(trials, asked, probs)
-        statistic = 0.0 if best is None else trials.gain(own, best)
-        rows.append(_row(f"{own.net.num_weights()[0]:,} weights", own, statistic))
+        trained = train_student(trials, asked, probs)
+        statistic = 0.0 if best is None else trials.gain(trained, best)
+        rows.append(_row(f"{trained.net.num_weights()[0]:,} weights", trained, statistic))
         if best is None or statistic > SCORE_SIGMAS:
-            best, taken, chosen = own, str(rows[-1]["name"]), asked
+            best, taken, chosen = trained, str(rows[-1]["name"]), asked
     assert best is not None
     made.append(_decision("student", taken, rows))
     return best, chosen
@@ -226,9 +229,9 @@ def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Train
     share, stage = asked.weights // length, f"student {asked.number + 1}"
     width = fitting(trials, len(shape.hops) * trials.hops.features, share)
     dropout = min(shape.dropout, 0.1) if probs is not None else shape.dropout
-    own = replace(shape, width=width, dropout=dropout, depth=2)
+    first = replace(shape, width=width, dropout=dropout, depth=2)
     table = None if probs is None else trials.tables.taught(probs)
-    trained = trials.train(stage, 0, own, table=table, prune_to=share)
+    trained = trials.train(stage, 0, first, table=table, prune_to=share)
     chain = trials.begin(trained)
     while chain.length < length and not trials.late:
         hidden = chain.last.layers[-1].weight.shape[0]
@@ -271,8 +274,8 @@ def label_weight(trials: Trials, student: Trained, options: Options, made: list[
     return weight if taken else 0.0
 
 
-def _row(name: str, own: Trained, statistic: float) -> Row:
-    return {"name": name, "score": own.value, "statistic": statistic}
+def _row(name: str, trained: Trained, statistic: float) -> Row:
+    return {"name": name, "score": trained.value, "statistic": statistic}
 
 
 def _decision(

@@ -83,7 +83,7 @@ def train_rows(
     on_epoch: Callable[[dict[str, float]], None] | None = None,
 ) -> Trained:
     """A fresh net of `shape`; all randomness follows from `seed`."""
-    table, val = (own.upto(shape.hops[-1], features) for own in (table, val))
+    table, val = (part.upto(shape.hops[-1], features) for part in (table, val))
     total = epochs or epochs_for(len(table))
     with seeded(seed, table.rows.device):
         net = fresh(features, classes, shape)

@@ -97,12 +97,12 @@ class Trials:
     ) -> Trained:
         """A net on the features, or a segment on the hidden layer of `lower`, which `tables` holds,
         joined with it; labels alone unless `table` is given."""
-        own, began = tables or self.tables, time.perf_counter()
+        read, began = tables or self.tables, time.perf_counter()
         made = self._recalled(stage, index)
         if made is None:
-            settings = self._settings(own, prune_to, epochs)
+            settings = self._settings(read, prune_to, epochs)
             seed = seed_of(self.seed, stage, index)
-            made = train_task((table or own.train, own.val, settings), shape, seed)
+            made = train_task((table or read.train, read.val, settings), shape, seed)
             made = replace(made, seconds=time.perf_counter() - began)
             self._remember(stage, index, made)
         whole = made if lower is None else replace(made, net=joined(lower, made.net))
@@ -127,8 +127,8 @@ class Trials:
                     break
                 made.append(self.train(stage, first + k, shape, table=table, epochs=epochs))
             return made
-        own = self.tables
-        shared = (table or own.train, own.val, self._settings(own, 0, epochs))
+        tables = self.tables
+        shared = (table or tables.train, tables.val, self._settings(tables, 0, epochs))
         answers = [self._recalled(stage, first + k) for k in range(len(shapes))]
         wanting = [k for k, answer in enumerate(answers) if answer is None]
         items = [(shapes[k], seed_of(self.seed, stage, first + k)) for k in wanting]
@@ -154,9 +154,9 @@ class Trials:
     def _name(self, stage: str, index: int) -> str:
         return f"{self.edges_key} {stage} {index}"
 
-    def _settings(self, own: Tables, prune_to: int, epochs: int | None) -> dict[str, Any]:
+    def _settings(self, tables: Tables, prune_to: int, epochs: int | None) -> dict[str, Any]:
         return {
-            "features": own.val.rows.shape[1] // (own.steps + 1),
+            "features": tables.val.rows.shape[1] // (tables.steps + 1),
             "classes": self.classes,
             "metric": self.metric,
             "epochs": epochs,

@@ -36,8 +36,8 @@ def read_statistics(folder: Path, meta: Mapping[str, Any]) -> Statistics | None:
         return None
     found = read_tensors(folder, STATISTICS, meta)
     for name in ("low", "high", "mean"):
-        own = found.get(name)
-        if own is None or own.shape != (meta["features"],) or own.dtype != np.float32:
+        values = found.get(name)
+        if values is None or values.shape != (meta["features"],) or values.dtype != np.float32:
             raise GassipError(f"{folder / STATISTICS}: {name} is not one number per feature")
     return Statistics(low=found["low"], high=found["high"], mean=found["mean"])
 

@@ -139,7 +139,7 @@ def on_other_graphs(meta: Mapping[str, Any]) -> str | None:
     if not weight:
         return None
     scores = [made.get(name) for name in ("score", "seen")]
-    new, seen = (own if isinstance(own, float) else None for own in scores)
+    new, seen = (score if isinstance(score, float) else None for score in scores)
     figures = "" if new is None or seen is None else f" (val {new:.4f} on new nodes for {seen:.4f})"
     if labels_in_training(meta):
         return (
