@@ -4,8 +4,9 @@
     python -m tests.golden --write   write it anew, after a change of numbers on purpose
 
 Presets `paper` and `best`, three small graphs (words, one-way edges, dense features that edges
-mislead), with and without a budget. Bits follow from the machine's vector instructions and from
-library versions too, so both are in the file.
+mislead), with and without a budget. Bits follow from the processor and from library versions too:
+the file holds those of several processors, each under its name. Bits that change on purpose are
+written on one of them, and those of the others leave the file.
 """
 
 import hashlib
@@ -22,6 +23,7 @@ from scipy import sparse as sp
 from torch import Tensor
 
 from gassip.baselines.gassip import GassipBest, GassipMethod
+from gassip.bench.machine import cpu_model
 from gassip.budget.candidates import retrain_best, search_within
 from gassip.budget.fit import Budget
 from gassip.graph.graph import Graph
@@ -29,6 +31,7 @@ from gassip.settings import preset
 from gassip.train.plan import Plan, Solution
 
 FILE = Path(__file__).parent / "golden.json"
+Bits = dict[str, dict[str, str]]  # by case and name
 SHORT: dict[str, Any] = {"hidden": 8, "epochs": 6, "warmup_epochs": 3, "retrain_epochs": 12}
 BEST: dict[str, Any] = {"trial_epochs": 6, "prune_epochs": 20, "consistency_ramp": 4}
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -103,10 +106,10 @@ OWN: dict[str, dict[str, Any]] = {
 
 def solve(name: str, graph: str, budget: str) -> tuple[Graph, Plan, Solution]:
     given = Budget(**BUDGETS[budget])
-    own = GRAPHS[graph]()
-    settings = preset(name, own, SHORT | BEST | OWN[graph] if name == "best" else SHORT)
-    founds = search_within(own, settings, given, seed=1)
-    return own, *retrain_best(own, founds, given, seed=1)
+    made = GRAPHS[graph]()
+    settings = preset(name, made, SHORT | BEST | OWN[graph] if name == "best" else SHORT)
+    founds = search_within(made, settings, given, seed=1)
+    return made, *retrain_best(made, founds, given, seed=1)
 
 
 def digest(value: Tensor | None) -> str:
@@ -144,7 +147,8 @@ def circumstances() -> dict[str, str]:
         "numpy": np.__version__,
         "scipy": scipy.__version__,
     }
-    return versions | {"cpu": torch.backends.cpu.get_cpu_capability()}
+    instructions = torch.backends.cpu.get_cpu_capability()
+    return versions | {"cpu": f"{cpu_model()}, {instructions}"}
 
 
 VERSIONS = {"paper": GassipMethod.version, "best": GassipBest.version}
@@ -167,22 +171,32 @@ def differences(expected: Mapping[str, str], given: Mapping[str, str]) -> list[s
     ]
 
 
-def of_preset(all_bits: dict[str, dict[str, str]], name: str) -> dict[str, dict[str, str]]:
+def of_preset(all_bits: Bits, name: str) -> Bits:
     """The cases of one preset."""
-    return {case: own for case, own in all_bits.items() if case.startswith(f"{name} ")}
+    return {case: bits for case, bits in all_bits.items() if case.startswith(f"{name} ")}
 
 
-def write(all_bits: dict[str, dict[str, str]]) -> int:
+def here(places: list[dict[str, Any]]) -> Bits:
+    """The stored bits of these circumstances; none if they are of other ones."""
+    now = circumstances()
+    return next((place["bits"] for place in places if place["on"] == now), {})
+
+
+def write(all_bits: Bits) -> int:
     """golden.json anew. Records carry the version of their method: it is raised with the bits."""
-    stored = json.loads(FILE.read_text())
-    same_place = stored["on"] == circumstances()
+    stored = json.loads(FILE.read_text(encoding="utf-8"))
+    before = here(stored["places"])
     for name, version in VERSIONS.items():
-        before, after = (of_preset(own, name) for own in (stored["bits"], all_bits))
-        if same_place and before != after and stored["versions"][name] == version:
+        changed = bool(before) and of_preset(before, name) != of_preset(all_bits, name)
+        if changed and stored["versions"][name] == version:
             print(f"bits of {name} differ: raise its version (baselines/gassip.py) first")
             return 1
-    content = {"on": circumstances(), "versions": VERSIONS, "bits": all_bits}
-    FILE.write_text(json.dumps(content, indent=1) + "\n")
+    now = circumstances()
+    same = stored["versions"] == VERSIONS and before in ({}, all_bits)
+    others = [place for place in stored["places"] if same and place["on"] != now]
+    places = [*others, {"on": now, "bits": all_bits}]
+    content = {"versions": VERSIONS, "places": places}
+    FILE.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
@@ -195,11 +209,14 @@ def main() -> int:
         print(*case, found.architecture, solution.accuracy.get("val"), flush=True)
     if "--write" in sys.argv:
         return write(all_bits)
-    stored = json.loads(FILE.read_text())["bits"]
+    stored = here(json.loads(FILE.read_text(encoding="utf-8"))["places"])
+    if not stored:
+        print("no bits are stored of this processor and these libraries")
+        return 1
     wrong = {
-        case: differences(stored[case], own)
-        for case, own in all_bits.items()
-        if stored[case] != own
+        case: differences(stored[case], bits)
+        for case, bits in all_bits.items()
+        if stored[case] != bits
     }
     print("equal" if not wrong else json.dumps(wrong, indent=1))
     return int(bool(wrong))
