@@ -52,7 +52,7 @@ spent = time.process_time() - before
 import json
 load(sys.argv[1]).predict()
 """
-# not getrusage: its maximum outlives exec, so that a child starts with its parent's
+# as PEAK_GIB of timing.py
 PRINT = """
 with open("/proc/self/status") as status:
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))

@@ -14,6 +14,15 @@ import torch
 from gassip.graph.datasets import available
 
 
+# The last line of a child's code: the peak of its resident memory. Not getrusage: its maximum
+# outlives exec, so that a child starts with the peak of its parent.
+PEAK_GIB = """
+with open("/proc/self/status") as status:
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+print(peak / 2**20)
+"""
+
+
 @dataclass(frozen=True)
 class Bar:
     """A figure beside what it should reach."""
