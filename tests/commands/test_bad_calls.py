@@ -13,7 +13,7 @@ from safetensors.torch import load, save
 from gassip.cli import main
 from gassip.deploy.labelling import main as runtime
 from gassip.errors import GassipError
-from gassip.graph.datasets import read
+from gassip.graph.datasets import read, read_inputs
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
 from gassip.runs import write as artefact
@@ -87,6 +87,14 @@ def test_outputs_that_are_no_files_stay_as_they_are(
         (["predict", "", "--out", "o"], "the value is empty"),
         (["export", "", "--format", "c", "--out", "o"], "the value is empty"),
         (["search", "--settings", ""], "the value is empty"),
+        (["explain", ""], "the value is empty"),
+        (["report", ""], "the value is empty"),
+        (["leaderboard", ""], "the value is empty"),
+        (["compare", "a", ""], "the value is empty"),
+        (["table", "--results", ""], "the value is empty"),
+        (["predict", "run", "--add", "nodes.csv", "", "--out", "o"], "the value is empty"),
+        (["predict", "run", "--json="], "the value is empty"),
+        (["run", "gcn", "--data", "a\0b"], "the value holds a NUL character"),
         (["search", "--max-latency-ms", "1,5"], "decimals need a point"),
         (["search", "--out", "/"], "/ is the root of the file system"),
         (["search", "--epochs", "9" * 30], "epochs is 1e+30; it must lie below 2**31"),
@@ -97,6 +105,18 @@ def test_absurd_calls_are_one_line(
     capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
     assert said in refused([*words, *(["--quiet"] if words[0] == "search" else [])], capsys)
+
+
+def test_empty_names_of_the_runtime_and_of_python(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([""], [str(place / "run"), "--data", ""], [str(place / "run"), "--out", ""]):
+        with pytest.raises(SystemExit, match="2"):
+            runtime(words)
+        assert "the value is empty" in capsys.readouterr().err
+    for reader in (read, read_inputs):
+        with pytest.raises(GassipError, match="the path is empty"):
+            reader("")
 
 
 @pytest.mark.parametrize("text", ["final_ops = 5", 'edge_shares = ["a"]', "epochs = " + "9" * 30])

@@ -58,10 +58,19 @@ class Parser(argparse.ArgumentParser):
                 raise GassipError(unknown_flag(self.prog, flag, known))
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """As argparse, which makes an empty list of the value `--`."""
+        """As argparse, which makes an empty list of the value `--`. No name and no path may be
+        empty, as an unset variable of the shell is."""
         if arg_strings == ["--"] and action.option_strings and action.nargs is None:
             raise argparse.ArgumentError(action, "expected one argument, not '--'")
+        if action.type is None and action.nargs != argparse.PARSER:  # plain texts: names, paths
+            self._check_texts(action, arg_strings)
         return super()._get_values(action, arg_strings)
+
+    def _check_texts(self, action: argparse.Action, texts: list[str]) -> None:
+        if "" in texts:
+            raise argparse.ArgumentError(action, "the value is empty; is a variable unset?")
+        if any("\0" in text for text in texts):
+            raise argparse.ArgumentError(action, "the value holds a NUL character")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
@@ -136,15 +145,6 @@ def machine_flags(parser: Any, threads: str = THREADS) -> None:
         "--json", action="store_true", help="one JSON object on stdout instead of the summary"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress")
-
-
-def filled(text: str) -> str:
-    """A text that is not empty: an unset variable of the shell is no name."""
-    if not text:
-        raise argparse.ArgumentTypeError("the value is empty; is a variable unset?")
-    if "\0" in text:
-        raise argparse.ArgumentTypeError("the value holds a NUL character")
-    return text
 
 
 def whole(least: int, most: int = 2**32 - 1) -> Callable[[str], int]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gassip.commands.common import command, filled
+from gassip.commands.common import command
 from gassip.errors import GassipError
 
 
@@ -16,7 +16,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        type=filled,
         default="compare.html",
         help="page to write (default %(default)s)",
     )

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.clustered import cluster_flag
-from gassip.commands.common import command, filled, machine_flags, set_threads, whole
+from gassip.commands.common import command, machine_flags, set_threads, whole
 from gassip.commands.graphs import training_graph
 from gassip.commands.summary import number, print_table, progress
 
@@ -22,9 +22,7 @@ def add(commands: Any) -> None:
     parser = command(
         commands, run, "evaluate", "retrain a run with other seeds: mean and deviation", example
     )
-    parser.add_argument(
-        "folder", metavar="RUN", type=filled, help="folder that `gassip search` wrote"
-    )
+    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
     parser.add_argument(
         "--seeds",
         type=whole(1),

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from gassip.commands.common import Parser, command, filled
+from gassip.commands.common import Parser, command
 from gassip.deploy.formats import FORMATS, Flag, Options
 from gassip.errors import GassipError
 
@@ -11,18 +11,14 @@ from gassip.errors import GassipError
 def add(commands: Any) -> None:
     example = "gassip export runs/cora --format onnx --out cora.onnx"
     parser = command(commands, run, "export", "write a run in a form to deploy", example)
-    parser.add_argument(
-        "folder", metavar="RUN", type=filled, help="folder that `gassip search` wrote"
-    )
+    parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
     parser.add_argument(
         "--format",
         choices=tuple(FORMATS),
         required=True,
         help="; ".join(f"{name}: {form.help}" for name, form in FORMATS.items()),
     )
-    parser.add_argument(
-        "--out", metavar="PATH", type=filled, required=True, help="folder or file to write"
-    )
+    parser.add_argument("--out", metavar="PATH", required=True, help="folder or file to write")
     for key, formats in _flags().items():
         _add_flag(parser, key, formats)
     parser.add_argument("--overwrite", action="store_true", help="replace PATH if it exists")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from gassip.commands.common import METRICS, Parser, described, filled
+from gassip.commands.common import METRICS, Parser, described
 from gassip.errors import GassipError
 from gassip.settings import PRESETS, Settings
 from gassip.settings.presets import MAKERS
@@ -71,7 +71,6 @@ def preset_flags(parser: Any, screen: Screen) -> None:
     parser.add_argument(
         "--settings",
         metavar="FILE",
-        type=filled,
         help="settings over those of the preset, TOML or JSON; flags go over both",
     )
     parser.add_argument(

@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gassip.commands.clustered import cluster_flag
-from gassip.commands.common import Parser, command, filled, machine_flags, set_threads, whole
+from gassip.commands.common import Parser, command, machine_flags, set_threads, whole
 from gassip.commands.edge_front import edge_front, edges_svg, show_edges
 from gassip.commands.flags import (
     Screen,
@@ -94,9 +94,7 @@ def point_flags(parser: Any) -> None:
         action="store_true",
         help="accuracy against edges kept instead: M_G, random, by degree, by agreement",
     )
-    parser.add_argument(
-        "--out", metavar="DIR", type=filled, help="default runs/<name>-front-seed<N>"
-    )
+    parser.add_argument("--out", metavar="DIR", help="default runs/<name>-front-seed<N>")
     parser.add_argument("--overwrite", action="store_true", help="replace the front in DIR")
     cluster_flag(parser)
 

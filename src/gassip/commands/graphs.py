@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import filled, whole
+from gassip.commands.common import whole
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
@@ -24,13 +24,11 @@ def source_flags(parser: Any) -> None:
     which.add_argument(
         "--dataset",
         metavar="NAME",
-        type=filled,
         help=f"one of `gassip datasets` (default: the embedded graph {EMBEDDED})",
     )
     which.add_argument(
         "--data",
         metavar="PATH",
-        type=filled,
         help="own graph: .npz, PyG's .pt, or a folder with nodes.csv and edges.csv",
     )
     parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")

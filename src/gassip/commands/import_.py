@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gassip.commands.common import command, filled, whole
+from gassip.commands.common import command, whole
 from gassip.errors import GassipError
 
 ABOUT = (
@@ -19,15 +19,15 @@ ABOUT = (
 def add(commands: Any) -> None:
     parser = command(commands, run, "import", *ABOUT)
     text = "CSV or Parquet files, folders or globs: id, label, optional split, features"
-    parser.add_argument("--nodes", metavar="FILE", type=filled, nargs="+", help=text)
+    parser.add_argument("--nodes", metavar="FILE", nargs="+", help=text)
     text = "CSV or Parquet files, folders or globs: source, target, optional weight"
-    parser.add_argument("--edges", metavar="FILE", type=filled, nargs="+", help=text)
+    parser.add_argument("--edges", metavar="FILE", nargs="+", help=text)
     text = "instead of --nodes and --edges: a graph that fits into memory, .npz or a folder"
-    parser.add_argument("--data", metavar="PATH", type=filled, help=text)
-    parser.add_argument("--out", metavar="DIR", type=filled, required=True, help="graph folder")
+    parser.add_argument("--data", metavar="PATH", help=text)
+    parser.add_argument("--out", metavar="DIR", required=True, help="graph folder")
     parser.add_argument("--undirected", action="store_true", help="add the reverse of every edge")
     text = "memory of the import, such as 4GB (default: half of the machine's)"
-    parser.add_argument("--memory", metavar="AMOUNT", type=filled, help=text)
+    parser.add_argument("--memory", metavar="AMOUNT", help=text)
     text = "threads of the joins (default 1)"
     parser.add_argument("--threads", type=whole(1, 1024), default=1, metavar="N", help=text)
     text = "seed of the split, if the table has none (default 0)"

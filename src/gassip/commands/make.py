@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gassip.commands.common import command, filled, whole
+from gassip.commands.common import command, whole
 
 ABOUT = (
     "draw a contextual stochastic block model with its best possible accuracy",
@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         shown = f"{text} (default {default})"
         parser.add_argument(f"--{name}", type=kind, default=default, metavar="X", help=shown)
     parser.add_argument("--seed", type=whole(0), default=0, metavar="N", help="seed (default 0)")
-    parser.add_argument("--out", metavar="DIR", type=filled, required=True, help="graph folder")
+    parser.add_argument("--out", metavar="DIR", required=True, help="graph folder")
     parser.add_argument("--overwrite", action="store_true", help="replace the folder in DIR")
 
 

@@ -4,14 +4,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from gassip.commands.common import command, filled
+from gassip.commands.common import command
 
 
 def add(commands: Any) -> None:
     text = "write what prediction needs of a run to one file: net, kept edges, features"
     parser = command(commands, run, "pack", text, "gassip pack runs/cora --out cora.gassip")
     parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
-    parser.add_argument("--out", metavar="FILE", type=filled, required=True, help="file to write")
+    parser.add_argument("--out", metavar="FILE", required=True, help="file to write")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import command, filled, warn
+from gassip.commands.common import command, warn
 from gassip.commands.graphs import as_weighted, training_graph
 from gassip.deploy.prediction import (
     answer_requests,
@@ -28,19 +28,17 @@ def add(commands: Any) -> None:
         commands, run, "predict", "label the nodes of the run's graph or of another one", example
     )
     parser.add_argument(
-        "folder", metavar="RUN", type=filled, help="folder of `gassip search`, or file of `pack`"
+        "folder", metavar="RUN", help="folder of `gassip search`, or file of `pack`"
     )
     parser.add_argument(
         "--data",
         metavar="PATH",
-        type=filled,
         help="another graph, with the same features; labels are not needed",
     )
     new_node_flags(parser)
     parser.add_argument(
         "--out",
         metavar="FILE",
-        type=filled,
         help="CSV to write: id, label, probability; - is stdout (default with --json)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import command, filled, machine_flags, set_threads
+from gassip.commands.common import command, machine_flags, set_threads
 from gassip.commands.graphs import training_graph
 from gassip.commands.search import next_steps, summary
 from gassip.errors import GassipError
@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
     example = "gassip refit runs/cora --out runs/cora-refit"
     parser = command(commands, run, "refit", text, example)
     parser.add_argument("folder", metavar="RUN", help="folder that `gassip search` wrote")
-    parser.add_argument("--out", metavar="DIR", type=filled, help="default RUN-refit")
+    parser.add_argument("--out", metavar="DIR", help="default RUN-refit")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
     machine_flags(parser)
 

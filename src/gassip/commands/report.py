@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.commands.common import command, filled
+from gassip.commands.common import command
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
@@ -15,9 +15,7 @@ def add(commands: Any) -> None:
     text = "write report.html of a run anew: one page, without a network"
     parser = command(commands, run, "report", text, "gassip report runs/cora")
     parser.add_argument("folder", metavar="RUN", help="folder that `search` or `run` wrote")
-    parser.add_argument(
-        "--out", metavar="FILE", type=filled, help="page to write (default RUN/report.html)"
-    )
+    parser.add_argument("--out", metavar="FILE", help="page to write (default RUN/report.html)")
     parser.add_argument("--overwrite", action="store_true", help="replace FILE if it exists")
 
 

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.clustered import cluster_flag, in_cluster
-from gassip.commands.common import Parser, command, fail, filled, machine_flags, whole
+from gassip.commands.common import Parser, command, fail, machine_flags, whole
 from gassip.commands.run_plan import named, pin_threads, plan, what_flags
 from gassip.commands.run_processes import in_processes
 from gassip.commands.summary import print_summary, progress, score_rows, seconds_row, share
@@ -56,7 +56,6 @@ def seed_flags(parser: Parser) -> None:
     parser.add_argument(
         "--attack",
         metavar="KIND-RATE",
-        type=filled,
         help="mettack-0.05 (cora, citeseer), prbcd-0.05 (any graph)",
     )
     parser.add_argument(
@@ -82,7 +81,6 @@ def record_flags(parser: Parser) -> None:
     parser.add_argument(
         "--results",
         metavar="DIR",
-        type=filled,
         default="results",
         help="the record book (default %(default)s)",
     )
@@ -90,9 +88,7 @@ def record_flags(parser: Parser) -> None:
         "--jobs", type=whole(1), default=1, metavar="N", help="processes, of one thread each"
     )
     cluster_flag(parser)
-    parser.add_argument(
-        "--out", metavar="DIR", type=filled, help="write a run's folder; for one seed"
-    )
+    parser.add_argument("--out", metavar="DIR", help="write a run's folder; for one seed")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in DIR")
 
 

@@ -15,7 +15,6 @@ from gassip.commands.common import (
     Parser,
     command,
     fail,
-    filled,
     jobs_flag,
     jobs_of,
     machine_flags,
@@ -76,9 +75,7 @@ def add_flags(parser: Parser, screen: Screen) -> None:
 
 
 def out_flags(parser: Any, screen: Screen) -> None:
-    parser.add_argument(
-        "--out", metavar="DIR", type=filled, help="default runs/<name>-<preset>-seed<N>"
-    )
+    parser.add_argument("--out", metavar="DIR", help="default runs/<name>-<preset>-seed<N>")
     parser.add_argument(
         "--resume", action="store_true", help="go on with a search that was killed or interrupted"
     )

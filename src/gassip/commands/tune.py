@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from gassip.commands.common import command, filled, machine_flags, whole
+from gassip.commands.common import command, machine_flags, whole
 from gassip.commands.run_plan import pin_threads, plan, what_flags
 from gassip.commands.summary import print_table, progress
 from gassip.errors import GassipError
@@ -36,7 +36,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        type=filled,
         help="default: tuned.json in the current folder, which `gassip run` reads",
     )
     machine_flags(parser)

@@ -35,8 +35,6 @@ def check_flags(args: argparse.Namespace) -> None:
         raise GassipError(f"{given[0]} and {given[1]} do not go together; give one of them")
     if args.out is None and args.json is None:
         raise GassipError("--out FILE is missing; - is stdout")
-    if any(not name for name in (*(args.add or ()), args.json or STDOUT)):
-        raise GassipError("the value of --add or --json is empty; is a variable unset?")
     if args.out not in (None, STDOUT):
         check_file(Path(args.out), args.overwrite)
 

@@ -51,7 +51,10 @@ def row_numbers(count: int) -> tuple[str, ...]:
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Errors inside begin with the path the user gave."""
+    """Errors inside begin with the path the user gave, which is not empty: Path("") is the folder
+    that one works in."""
+    if not str(path):
+        raise GassipError("the path is empty; is a variable unset?")
     try:
         yield
     except OSError as error:
