@@ -13,7 +13,6 @@ import torch
 
 from gassip.graph.datasets import available
 
-
 # The last line of a child's code: the peak of its resident memory. Not getrusage: its maximum
 # outlives exec, so that a child starts with the peak of its parent.
 PEAK_GIB = """
