@@ -15,7 +15,7 @@ from gassip.graph.store import GraphFolder
 from gassip.large.block_model import BlockModel, draw
 from gassip.large.hops import Hops, open_hops, propagate
 from gassip.large.kernels import Edges
-from gassip.large.rows.nets import Scaling, Shape, folded, fresh, joined, run_rows
+from gassip.large.rows.nets import Basis, Scaling, Shape, folded, fresh, joined, run_rows
 from gassip.large.writing import write_block_model
 from gassip.nn.net import Net
 from gassip.nn.propagate import MaskedGraph
@@ -42,10 +42,12 @@ def trained(hops: Hops, shape: Shape, seed: int = 0) -> tuple[Net, torch.Tensor]
     nodes = np.arange(hops.graph.nodes)
     rows = torch.from_numpy(hops.rows(nodes, range(shape.hops[-1] + 1)))
     net = fresh(hops.features, 3, shape)
-    scaling = Scaling.fit(rows, hops.features, shape.signed)
+    scaling = Scaling.fit(rows)
+    scaling.apply_(rows)
+    basis = Basis.fit(rows, scaling, hops.features) if shape.signed else None
     for _ in range(3):
-        run_rows(net.train(), scaling(rows))
-    return folded(net.eval(), scaling), run_rows(net.eval(), scaling(rows)).detach()
+        run_rows(net.train(), rows, basis)
+    return folded(net.eval(), scaling, basis), run_rows(net.eval(), rows, basis).detach()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_joined_nets_equal_the_net_on_the_graph(made: tuple[Graph, Hops]) -> Non
     graph, hops = made
     lower, _ = trained(hops, Shape(hops=(0, 1, 2), width=6))
     upper = fresh(6, 3, Shape(hops=(0, 1, 2), width=4))
-    upper = folded(upper.eval(), Scaling(torch.zeros(18), torch.ones(18), False, 6))
+    upper = folded(upper.eval(), Scaling.none(18))
     net = joined(lower, upper)
     assert net.architecture.ops == ("TAG2", "TAG2", "Linear")
     wanted = predict(net, graph).numpy()
@@ -95,7 +97,7 @@ def test_a_new_node_equals_the_whole_graph(made: tuple[Graph, Hops]) -> None:
     x = np.array(hops.graph.array("x"))
     lower, _ = trained(hops, Shape(hops=(0, 1, 2), width=6))
     upper = fresh(6, 3, Shape(hops=(0, 1), width=4))
-    upper = folded(upper.eval(), Scaling(torch.zeros(12), torch.ones(12), False, 6))
+    upper = folded(upper.eval(), Scaling.none(12))
     model = model_of(joined(lower, upper), hops)
     scores = model.scores()
     for node in (0, 17, 299):

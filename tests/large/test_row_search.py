@@ -17,7 +17,7 @@ from gassip.graph.store import GraphFolder
 from gassip.large.adjacency import both_ways, symmetric
 from gassip.large.block_model import draw
 from gassip.large.kernels import Edges
-from gassip.large.rows.nets import Shape
+from gassip.large.rows.nets import Scaling, Shape
 from gassip.large.rows.scores import SPLITS, drawn_nodes
 from gassip.large.rows.training import Table, train_rows
 from gassip.large.writing import write_block_model
@@ -153,8 +153,8 @@ def test_pruned_training_leaves_so_many_weights() -> None:
     rows, y = torch.randn(300, 8), torch.randint(2, (300,))
     made = train_rows(
         Shape(hops=(0, 1), width=8),
-        Table(rows, y),
-        Table(rows[:50], y[:50]),
+        Table(rows, y, Scaling.none(rows.shape[1])),
+        Table(rows[:50], y[:50], Scaling.none(rows.shape[1])),
         features=4,
         classes=2,
         seed=0,

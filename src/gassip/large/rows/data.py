@@ -13,8 +13,10 @@ from torch import Tensor
 from gassip.deploy.by_rows import Source
 from gassip.errors import GassipError
 from gassip.graph.store import GraphFolder
+from gassip.large.rows.nets import Scaling
 from gassip.large.rows.training import Table
 
+FITTED = 2**17  # rows on which the scaling is fitted
 VALIDATION = 50_000  # rows that judge
 PIECE = 2**17  # rows that are gathered at once
 SAMPLE = 2**28  # numbers of a table, at most: 1 GiB
@@ -80,18 +82,26 @@ class Tables:
                 out[place[part], columns] = self.source.many(k, nodes[part])
 
     @cached_property
-    def _both(self) -> Tensor:
+    def _gathered(self) -> tuple[Tensor, Scaling]:
         """Rows of training nodes, in an order drawn once so that the first are a sample, then of
-        the others: held once."""
+        the others: standardised, held once."""
         chosen = self.chosen
         count = len(chosen.train)
-        out = torch.empty(count + len(chosen.others), self.val.rows.shape[1])
+        out = torch.empty(count + len(chosen.others), self.features * (self.steps + 1))
         place = np.empty(count, dtype=np.int64)
         place[self._order] = np.arange(count)
         self.fill(out.numpy(), chosen.train, place)
         self.fill(out.numpy(), chosen.others, np.arange(count, len(out)))
-        self.source = None  # val was gathered above: nothing more is read
-        return out
+        scaling = Scaling.fit(out[: min(count, FITTED)])
+        return scaling.apply_(out), scaling
+
+    @property
+    def _both(self) -> Tensor:
+        return self._gathered[0]
+
+    @property
+    def scaling(self) -> Scaling:
+        return self._gathered[1]
 
     @cached_property
     def _order(self) -> np.ndarray:
@@ -100,11 +110,15 @@ class Tables:
     @cached_property
     def train(self) -> Table:
         count = len(self.chosen.train)
-        return Table(self._both[:count], self._labels(self.chosen.train[self._order]))
+        rows = self._both[:count]
+        return Table(rows, self._labels(self.chosen.train[self._order]), self.scaling)
 
     @cached_property
     def val(self) -> Table:
-        return Table(self.rows(self.chosen.val), self._labels(self.chosen.val))
+        scaling = self.scaling
+        rows = scaling.apply_(self.rows(self.chosen.val))
+        self.source = None  # nothing more is read
+        return Table(rows, self._labels(self.chosen.val), scaling)
 
     @property
     def others(self) -> Tensor:
@@ -113,7 +127,7 @@ class Tables:
     def taught(self, probs: Tensor) -> Table:
         """Training rows by their labels, others by the teacher's probabilities [n, C]."""
         labels = torch.nn.functional.one_hot(self.train.target, probs.shape[1]).float()
-        return Table(self._both, torch.cat([labels, probs]))
+        return Table(self._both, torch.cat([labels, probs]), self.scaling)
 
     def _labels(self, nodes: np.ndarray) -> Tensor:
         return torch.from_numpy(self.chosen.y[nodes].astype(np.int64))

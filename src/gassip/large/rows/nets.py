@@ -16,10 +16,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.nn.dropout import kept_like
 from gassip.nn.net import Architecture, Net
 
 OPS = ("Linear", "SAGEConv", "TAG2", "TAG3", "TAG4")  # by the farthest hop
 MOST_HOPS = len(OPS) - 1
+PIECE = 2**15  # rows that are scaled at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,45 +69,74 @@ def stacked(net: Net) -> Tensor:
     return torch.cat(net.layers[0].apart(net.weight(0))[::-1])
 
 
-def run_rows(net: Net, rows: Tensor) -> Tensor:
+def run_rows(net: Net, rows: Tensor, basis: "Basis | None" = None) -> Tensor:
     """Class scores [n, C] of rows [n, (K + 1) D]; equal to the net on the graph."""
-    h = rows @ stacked(net) + net.layers[0].bias[0]
+    matrix = stacked(net) if basis is None else basis.matrix(stacked(net))
+    h = torch.addmm(net.layers[0].bias[0], rows, matrix)
     for l in range(1, len(net.layers)):
         h = F.relu(h)
         h = net.norms[l - 1](h) if net.norms else h
-        h = F.dropout(h, net.dropout, net.training)
-        h = h @ net.weight(l) + net.layers[l].bias[0]
+        if net.training and net.dropout:
+            h = h * kept_like(h, net.dropout)
+        h = torch.addmm(net.layers[l].bias[0], h, net.weight(l))
     return h
 
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """What a training does to the columns of rows: (v − μ) / σ, v hops or their differences."""
+    """Rows are standardised once, for all trainings: (v − μ) / σ."""
 
     mean: Tensor  # [(K + 1) D]
     deviation: Tensor  # [(K + 1) D]
-    signed: bool
+
+    @staticmethod
+    def fit(rows: Tensor) -> "Scaling":
+        deviation, mean = torch.std_mean(rows, dim=0, correction=0)
+        return Scaling(mean, torch.where(deviation > 1e-6, deviation, 1.0))
+
+    @staticmethod
+    def none(columns: int) -> "Scaling":
+        return Scaling(torch.zeros(columns), torch.ones(columns))
+
+    def first(self, columns: int) -> "Scaling":
+        return Scaling(self.mean[:columns], self.deviation[:columns])
+
+    def apply_(self, rows: Tensor) -> Tensor:
+        """In place, piece by piece."""
+        for part in rows.split(PIECE):
+            part.sub_(self.mean).div_(self.deviation)
+        return rows
+
+    def undone(self, rows: Tensor) -> Tensor:
+        return rows * self.deviation + self.mean
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Training on differences of hops, standardised, is another matrix on the hops themselves:
+
+    Σ_k (x_k − x_{k−1}) / s_k · W_k = Σ_k z_k σ_k (W_k / s_k − W_{k+1} / s_{k+1}) + a constant
+    """
+
+    scale: Tensor  # s [(K + 1) D]
+    deviation: Tensor  # σ [(K + 1) D]
     features: int
 
     @staticmethod
-    def fit(rows: Tensor, features: int, signed: bool) -> "Scaling":
-        basis = differences(rows, features) if signed else rows
-        deviation, mean = torch.std_mean(basis, dim=0, correction=0)
-        return Scaling(mean, torch.where(deviation > 1e-6, deviation, 1.0), signed, features)
+    def fit(rows: Tensor, scaling: Scaling, features: int) -> "Basis":
+        x = rows * scaling.deviation
+        nearer = F.pad(x, (features, 0))[:, : x.shape[1]]
+        scale = torch.std(x - nearer, dim=0, correction=0)
+        return Basis(torch.where(scale > 1e-6, scale, 1.0), scaling.deviation, features)
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        basis = differences(rows, self.features) if self.signed else rows
-        return (basis - self.mean) / self.deviation
-
-
-def differences(rows: Tensor, features: int) -> Tensor:
-    """S^k x − S^{k−1} x side by side, x itself first."""
-    nearer = F.pad(rows, (features, 0))[:, : rows.shape[1]]
-    return rows - nearer
+    def matrix(self, given: Tensor) -> Tensor:
+        own = given / self.scale[:, None]
+        following = F.pad(own[self.features :], (0, 0, 0, self.features))
+        return (own - following) * self.deviation[:, None]
 
 
 @torch.no_grad()
-def folded(net: Net, scaling: Scaling) -> Net:
+def folded(net: Net, scaling: Scaling, basis: Basis | None = None) -> Net:
     """The same function of raw hops, without scaling and without batch norm."""
     shape = net.architecture
     out = Net(
@@ -116,11 +147,10 @@ def folded(net: Net, scaling: Scaling) -> Net:
     )
     weights = [net.weight(l).clone() for l in range(len(net.layers))]
     biases = [layer.bias[0].clone() for layer in net.layers]
-    matrix = stacked(net) / scaling.deviation[:, None]
+    matrix = stacked(net) if basis is None else basis.matrix(stacked(net))
+    matrix = matrix / scaling.deviation[:, None]
     biases[0] -= scaling.mean @ matrix
-    if scaling.signed:  # x_k − x_{k−1} = ... : the matrix of hop k loses that of hop k + 1
-        matrix = matrix - F.pad(matrix, (0, 0, 0, scaling.features))[scaling.features :]
-    weights[0] = torch.cat(matrix.split(scaling.features)[::-1], dim=1)
+    weights[0] = torch.cat(matrix.split(net.layers[0].weight.shape[0])[::-1], dim=1)
     for l in range(1, len(weights)):
         if net.norms:
             scale, shift = affine(net, l - 1)

@@ -26,7 +26,7 @@ from gassip.best.rules import FEW_WEIGHTS, LIKELIHOOD_SIGMAS, SCORE_SIGMAS, SIZE
 from gassip.best.significance import likelihood_gain, mcnemar
 from gassip.deploy.by_rows import label_logits
 from gassip.large.rows.nets import Shape
-from gassip.large.rows.training import Trained, judged_rows
+from gassip.large.rows.training import Trained, folded_probs
 from gassip.large.rows.trials import UPPER_HOPS, Chain, Trials
 from gassip.operations import gcn_weights
 from gassip.train.plan import Decision, Row
@@ -169,9 +169,9 @@ def taught_probs(
 ) -> Tensor:
     """The teacher's probabilities [n, C] of the nodes without a label to train on: the wide nets,
     the chain or both, by validation likelihood."""
-    y, features = trials.tables.val.target, trials.hops.features
+    y = trials.tables.val.target
     val = {"wide nets": torch.stack([teacher.probs for teacher in teachers]).mean(0)}
-    others = {"wide nets": _mean_others(trials, teachers, features)}
+    others = {"wide nets": _mean_others(trials, teachers)}
     if chain is not None:
         val["layers"], others["layers"] = chain.trained.probs, chain.others()
         val["both"] = (val["wide nets"] + val["layers"]) / 2
@@ -186,12 +186,9 @@ def taught_probs(
     return others[taken]
 
 
-def _mean_others(trials: Trials, teachers: Sequence[Trained], features: int) -> Tensor:
-    parts = []
-    for teacher in teachers:
-        rows = trials.tables.others[:, : (teacher.shape.hops[-1] + 1) * features]
-        parts.append(torch.softmax(judged_rows(teacher.net, rows).double(), 1).float())
-    return torch.stack(parts).mean(0)
+def _mean_others(trials: Trials, teachers: Sequence[Trained]) -> Tensor:
+    rows, scaling = trials.tables.others, trials.tables.scaling
+    return torch.stack([folded_probs(one.net, rows, scaling) for one in teachers]).mean(0)
 
 
 def best_student(

@@ -2,7 +2,7 @@
 
     L = mean over a batch of CE(target_i, z_i)       target: a label, or a teacher's probabilities
 
-Adam, its rate along a half cosine. Rows are standardised batch by batch, and so held once.
+Adam, its rate along a half cosine. Rows come standardised; the net is folded at the end.
 
 Shapes: n rows, D features, K hops, C classes.
 """
@@ -11,15 +11,17 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.errors import GassipError
-from gassip.large.rows.nets import Scaling, Shape, folded, fresh, run_rows
+from gassip.large.rows.nets import Basis, Scaling, Shape, folded, fresh, run_rows, stacked
 from gassip.metrics import Metric, score
 from gassip.nn.net import Net
+from gassip.train.adam import Adam
 from gassip.train.deadline import Deadline
 from gassip.train.gradual_pruning import Pruning
 from gassip.train.trainer import seeded
@@ -34,16 +36,18 @@ class Table:
 
     rows: Tensor  # [n, (K + 1) D]
     target: Tensor  # [n] classes, or [n, C] probabilities
+    scaling: Scaling  # that of the rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def first(self, count: int) -> "Table":
-        return Table(self.rows[:count], self.target[:count])
+        return Table(self.rows[:count], self.target[:count], self.scaling)
 
     def upto(self, hop: int, features: int) -> "Table":
         """Hops 0..hop alone."""
-        return Table(self.rows[:, : (hop + 1) * features], self.target)
+        columns = (hop + 1) * features
+        return Table(self.rows[:, :columns], self.target, self.scaling.first(columns))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,23 +91,23 @@ def train_rows(
     total = epochs or epochs_for(len(table))
     with seeded(seed, table.rows.device):
         net = fresh(features, classes, shape)
-        scaling = Scaling.fit(table.rows[: 4 * BLOCK], features, shape.signed)
+        basis = None
+        if shape.signed:
+            basis = Basis.fit(table.rows[: 4 * BLOCK], table.scaling, features)
         pruning = _pruning(net, prune_to, total)
         keep, ended = _Keep(metric), False
-        optimizer = torch.optim.Adam(net.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
+        step = Adam(lr=LR, weight_decay=WEIGHT_DECAY).of(list(net.parameters()))
         batch = 1024 if len(table) <= 200_000 else 4096
         for epoch in range(1, total + 1):
-            rate = LR * (1 + math.cos(math.pi * (epoch - 1) / total)) / 2
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            loss = _epoch(net, table, scaling, optimizer, batch)
+            rate = (1 + math.cos(math.pi * (epoch - 1) / total)) / 2
+            loss = _epoch(net, table, basis, partial(step, factor=rate), batch)
             if pruning is not None:
                 pruning.step(net, epoch)
             ended = deadline is not None and deadline.passed
             if ended and pruning is not None and epoch < pruning.last:
                 pruning.finish(net)
             if pruning is None or epoch >= pruning.last or ended:
-                keep.look(net, val, scaling, epoch)
+                keep.look(net, val, basis, epoch)
             if on_epoch:
                 on_epoch({"epoch": epoch, "train_loss": loss, "val_score": keep.last})
             if ended:
@@ -112,7 +116,7 @@ def train_rows(
         net.zero_pruned()
         net.eval()
     return Trained(
-        net=folded(net, scaling),
+        net=folded(net, table.scaling, basis),
         shape=shape,
         value=keep.best[0],
         logits=keep.logits,
@@ -130,20 +134,19 @@ def _pruning(net: Net, prune_to: int, epochs: int) -> Pruning | None:
 
 
 def _epoch(
-    net: Net, table: Table, scaling: Scaling, optimizer: torch.optim.Optimizer, batch: int
+    net: Net, table: Table, basis: Basis | None, step: Callable[..., None], batch: int
 ) -> float:
     """The mean loss."""
     net.train()
-    order, total, seen = torch.randperm(len(table)), 0.0, 0
+    weights, order = list(net.parameters()), torch.randperm(len(table))
+    total, seen = 0.0, 0
     for start in range(0, len(table), batch):
         part = order[start : start + batch]
         if len(part) < 2:  # batch norm needs two rows
             continue
-        optimizer.zero_grad()
-        logits = run_rows(net, scaling(table.rows[part]))
+        logits = run_rows(net, table.rows.index_select(0, part), basis)
         loss = F.cross_entropy(logits, table.target[part])
-        loss.backward()
-        optimizer.step()
+        step(torch.autograd.grad(loss, weights))
         total, seen = total + float(loss.detach()) * len(part), seen + len(part)
     if not math.isfinite(total):
         raise GassipError("the loss is no finite number; are features of very different scale?")
@@ -159,8 +162,8 @@ class _Keep:
         self.state: dict[str, Tensor] = {}
         self.logits = torch.empty(0)
 
-    def look(self, net: Net, val: Table, scaling: Scaling, epoch: int) -> None:
-        logits = judged_rows(net, val.rows, scaling)
+    def look(self, net: Net, val: Table, basis: Basis | None, epoch: int) -> None:
+        logits = judged_rows(net, val.rows, basis)
         loss = float(F.cross_entropy(logits, val.target)) if len(val) else 0.0
         value = score(self.metric, logits, val.target)
         self.last = -loss if value is None else value
@@ -170,10 +173,18 @@ class _Keep:
 
 
 @torch.no_grad()
-def judged_rows(net: Net, rows: Tensor, scaling: Scaling | None = None) -> Tensor:
+def judged_rows(net: Net, rows: Tensor, basis: Basis | None = None) -> Tensor:
     """Class scores [n, C], block by block."""
     net.eval()
-    parts = [
-        run_rows(net, part if scaling is None else scaling(part)) for part in rows.split(BLOCK)
-    ]
+    parts = [run_rows(net, part, basis) for part in rows.split(BLOCK)]
     return torch.cat(parts) if parts else rows.new_empty(0, net.layers[-1].out_width)
+
+
+@torch.no_grad()
+def folded_probs(net: Net, rows: Tensor, scaling: Scaling) -> Tensor:
+    """Probabilities [n, C] by a folded net, of rows that were standardised."""
+    columns = len(stacked(net))
+    own = scaling.first(columns)
+    parts = [run_rows(net, own.undone(part[:, :columns])) for part in rows.split(BLOCK)]
+    logits = torch.cat(parts) if parts else rows.new_empty(0, net.layers[-1].out_width)
+    return torch.softmax(logits.double(), 1).float()

@@ -25,7 +25,7 @@ from gassip.large.kernels import Edges
 from gassip.large.rows.data import Chosen, Tables
 from gassip.large.rows.kept import KeptNets
 from gassip.large.rows.nets import Shape, joined
-from gassip.large.rows.training import Table, Trained, judged_rows, train_rows
+from gassip.large.rows.training import Table, Trained, folded_probs, train_rows
 from gassip.metrics import Metric
 from gassip.nn.net import Net
 from gassip.nn.size import macs_of
@@ -52,10 +52,7 @@ class Chain:
 
     def others(self) -> Tensor:
         """Probabilities [n, C] of the nodes without a label to train on."""
-        hops = self.last.layers[0].weight.shape[1] // self.last.layers[0].out_width
-        columns = hops * self.last.layers[0].weight.shape[0]
-        logits = judged_rows(self.last, self.tables.others[:, :columns])
-        return torch.softmax(logits.double(), 1).float()
+        return folded_probs(self.last, self.tables.others, self.tables.scaling)
 
 
 @dataclass(eq=False, kw_only=True)
