@@ -1,6 +1,8 @@
 """The page in a real browser, opened from disk (tests/browser.py)."""
 
+import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,21 @@ def test_a_node_tells_its_name(opened: Any) -> None:
     before = said.text
     canvas.send_keys("\ue014")  # the next node by keyboard
     assert said.text and said.text != before
+
+
+def test_it_prints_on_few_sheets(opened: Any) -> None:
+    """From the first sheet on; tables side by side stay apart."""
+    sheet = {"paperWidth": 8.27, "paperHeight": 11.69}
+    printed = base64.b64decode(opened.execute_cdp_cmd("Page.printToPDF", sheet)["data"])
+    assert len(re.findall(rb"/Type */Page\b(?!s)", printed)) <= 8
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    resize(opened, 718)  # A4 without its margins
+    left, right = (
+        opened.execute_script(f"return document.querySelector('{css}').getBoundingClientRect()")
+        for css in (".columns>:first-child table", ".columns .side")
+    )
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert left["right"] <= right["left"] and left["top"] > 0
 
 
 def test_a_command_is_copied_or_selected(opened: Any) -> None:

@@ -3,6 +3,7 @@
 inductive    the score on validation nodes held out with their edges (gassip.train.inductive)
 constant     the score of naming the largest class for every validation node
 latency_ms   one inference on the run's graph, if a budget bounds it
+speed        one inference, and one of a GCN with 64 hidden units (gassip.budget.speed)
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ def measure(
 ) -> dict[str, object]:
     """For meta.json."""
     from gassip.budget.fit import latency_ms
+    from gassip.budget.speed import beside_gcn
     from gassip.metrics import constant_score
     from gassip.nn.net import Net
     from gassip.train.inductive import inductive_score
@@ -45,8 +47,11 @@ def measure(
         if made is None:
             made = inductive_score(graph, found.plan, solution, seed=seed, metric=metric)
         out["inductive"] = None if made is None else made.to_json()
-    if budget.max_latency_ms is not None and isinstance(solution.model, Net):
-        out["latency_ms"] = latency_ms(solution.model, solution.graph)
+    if isinstance(solution.model, Net):
+        if budget.max_latency_ms is not None:
+            out["latency_ms"] = latency_ms(solution.model, solution.graph)
+        whole = found.plan.on(graph, all_edges=True)
+        out["speed"] = beside_gcn(solution.model, solution.graph, whole)
     return out
 
 

@@ -48,7 +48,8 @@ def histogram(data: Histogram, place: Place | None = None) -> Element:
 def _key(data: Histogram, place: Place) -> list[Element]:
     """Both kinds by name, in their colours."""
     parts, left = [], place.left + 2
-    for colour, name in enumerate(data.names, 1):
+    there = data.names if any(data.upper) else data.names[:1]
+    for colour, name in enumerate(there, 1):
         spot = {"x": left, "y": place.top + 20, "width": 9, "height": 9}
         parts.append(element("rect", class_=f"f{colour}", **spot))
         parts.append(element("text", text=name, x=left + 13, y=place.top + 28))

@@ -129,7 +129,10 @@ def _row(name: str, run: Facts) -> list[str]:
 
 def settings_table(names: Sequence[str], runs: Sequence[Facts]) -> Element:
     """Settings in which the runs differ."""
-    all_settings = [{"seed": run.meta.get("seed")} | run.meta["settings"] for run in runs]
+    all_settings = [
+        {"seed": run.meta.get("seed"), **(run.meta.get("budget") or {}), **run.meta["settings"]}
+        for run in runs
+    ]
     keys = list(dict.fromkeys(key for settings in all_settings for key in settings))
     differ = [k for k in keys if len({shown(settings.get(k)) for settings in all_settings}) > 1]
     rows = [[key, *(shown(settings.get(key)) for settings in all_settings)] for key in differ]

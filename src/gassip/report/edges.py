@@ -31,6 +31,10 @@ def edge_part(run: Facts) -> Iterator[Element]:
     kept, total = run.meta["edges_kept"], run.meta["edges_total"]
     if parts:
         about = f"{count(kept)} of {count(total)} directed edges stay ({per_cent(kept / total)})."
+        if kept == total:
+            about = f"All {count(total)} directed edges stay."
+        if run.edge_mask is not None:
+            about += " M_G is the score that the search learned for an edge; low ones go first."
         yield section("edges", "Edges", grid(*parts), about=about)
 
 

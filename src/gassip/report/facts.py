@@ -20,9 +20,11 @@ from gassip.errors import GassipError
 from gassip.graph.checks import Array
 from gassip.graph.parts import SPLITS
 from gassip.operations import gcn_weights
+from gassip.report.words import number
 from gassip.runs.format import (
     DECISIONS,
     Tensors,
+    labels_in_training,
     read_ids,
     read_meta,
     read_rows,
@@ -81,7 +83,32 @@ class Facts:
     @property
     def of_gcn(self) -> float:
         """The same as a share of a GCN with 64 hidden units on this graph."""
-        return self.stored / gcn_weights(self.meta["features"], len(self.meta["class_names"]))
+        return self.stored / self.gcn_weights
+
+    @property
+    def gcn_weights(self) -> int:
+        return gcn_weights(self.meta["features"], len(self.meta["class_names"]))
+
+    @property
+    def speed(self) -> tuple[float, float] | None:
+        """Milliseconds of one pass of the net, and of a GCN-64; None where neither was measured."""
+        made = self.meta.get("speed") or {}
+        net, gcn = (number(made, name) for name in ("ms", "gcn_ms"))
+        return (net, gcn) if net is not None and gcn else None
+
+    @property
+    def propagates(self) -> bool:
+        """Whether label propagation is added to what the net says."""
+        return bool((self.meta.get("net") or {}).get("label_weight"))
+
+    @property
+    def alone(self) -> float | None:
+        """Validation score of the net before label propagation, where that has a part."""
+        if not self.propagates or labels_in_training(self.meta):
+            return None
+        best = self.meta.get("best_epoch")
+        rows = (row for row in self.rows("retrain", stage=False) if row.get("epoch") == best)
+        return next((number(row, "val_score") for row in rows), None)
 
     def rows(self, phase: str, *, stage: bool) -> list[Row]:
         """Epochs (`stage` False) or trainings of the search, or epochs of retraining."""

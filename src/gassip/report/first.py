@@ -16,46 +16,67 @@ WIDTH, BOX, GAP, LEFT = 340.0, 46.0, 26.0, 8.0
 
 
 def outcome(run: Facts) -> Element:
-    """What was found, with the figures that the run itself knows."""
-    meta, metric = run.meta, METRICS.get(run.metric, run.metric)
+    """What was found against a plain GCN, with the figures that the run itself knows."""
+    metric = METRICS.get(run.metric, run.metric)
+    parts: list[Content] = ["On ", tag("b", str(run.meta["dataset"])), ", the net found "]
     split = next((s for s in ("test", "val") if run.score(s) is not None), None)
-    parts: list[Content] = ["On ", tag("b", str(meta["dataset"])), ", the net found "]
     if split is None:
-        parts += ["has "]
+        parts.append("has ")
     else:
-        parts += ["reaches ", tag("b", per_cent(run.score(split))), f" {SPLITS[split]} {metric} "]
-        parts += ["with "]
-    parts += [tag("b", count(run.stored)), " weights (", tag("b", per_cent(run.of_gcn, 0))]
-    parts += [" of a plain GCN-64’s on this graph) and ", tag("b", _edges(run)), " of the edges"]
-    if seconds := _seconds(run):
-        parts += [f", after {duration(seconds)} of search and training"]
+        parts += ["reaches ", tag("b", per_cent(run.score(split)))]
+        parts.append(f" {SPLITS[split]} {metric} with ")
+    parts += [*_times(run.of_gcn), "a plain GCN’s weights"]
+    edges: list[Content] = [tag("b", _edges(run)), " of the edges"]
+    if speed := run.speed:
+        parts += [", ", *edges, " and ", *_times(speed[0] / speed[1]), "its time"]
+    else:
+        parts += [" and ", *edges]
     return tag("p", *parts, ".", class_="outcome")
 
 
+def _times(ratio: float) -> list[Content]:
+    """35 % of, or 3.9 times."""
+    if ratio < 0.005:
+        return [tag("b", per_cent(ratio, 2)), " of "]
+    if round(ratio, 2) <= 1:
+        return [tag("b", per_cent(ratio, 0)), " of "]
+    return [tag("b", f"{ratio:.1f} times"), " "]
+
+
 def _edges(run: Facts) -> str:
-    total = run.meta["edges_total"]
-    return per_cent(run.meta["edges_kept"] / total if total else 1.0)
-
-
-def _seconds(run: Facts) -> float:
-    return sum(float(v) for v in (run.meta.get("seconds") or {}).values() if v)
+    kept, total = run.meta["edges_kept"], run.meta["edges_total"]
+    return "all" if kept == total else per_cent(kept / total)
 
 
 def beside_gcn(run: Facts) -> list[Element]:
-    """A two-layer GCN that the search itself trained on labels alone, where there is one."""
+    """What a plain GCN is, and how one that the search itself trained compares."""
+    text = (
+        f"A plain GCN has two layers and 64 hidden units: {count(run.gcn_weights)} weights here; "
+        f"the net found has {count(run.stored)}."
+    )
+    if speed := run.speed:
+        text += (
+            f" One pass over the whole graph takes it {speed[1]:.3g}\u00a0ms, the net found "
+            f"{speed[0]:.3g}\u00a0ms, measured in turn by the runtime."
+        )
+    return [tag("p", text + _scores_beside(run), class_="about")]
+
+
+def _scores_beside(run: Facts) -> str:
     mine = run.score("val")
     gcns = [net for net in standings(run)
             if net.kind in ("plain", "candidate") and net.architecture == GCN
             and net.val_score is not None]  # fmt: skip
     if not gcns or mine is None:
-        return []
-    best = gcns[0]
-    size = f" of {count(best.weights)} weights" if best.weights else ""
+        return ""
     text = (
-        f"A plain two-layer GCN{size}, trained in the search, scores {per_cent(best.val_score)} "
-        f"on validation nodes; this net {per_cent(mine)}."
+        f" One trained in the search scores {per_cent(gcns[0].val_score)} on validation nodes, "
+        f"the net found {per_cent(mine)}"
     )
-    return [tag("p", text, class_="about")]
+    alone = run.alone
+    if alone is not None:
+        text += f" ({per_cent(alone)} before label propagation adds what known labels say)"
+    return f"{text}."
 
 
 def tiles(run: Facts) -> Element:
@@ -63,25 +84,33 @@ def tiles(run: Facts) -> Element:
     size = run.meta.get("size") or {}
     rows = [(f"{SPLITS[s]} {METRICS.get(run.metric, run.metric)}", per_cent(run.score(s)))
             for s in ("test", "val") if run.score(s) is not None]  # fmt: skip
+    if new := run.meta.get("inductive"):
+        rows.append(("validation, new nodes", per_cent(new["score"])))
     rows.append(("weights stored", count(run.stored)))
     edges = f"{count(run.meta['edges_kept'])} of {count(run.meta['edges_total'])}"
     rows.append(("edges kept", edges))
     if "bytes" in size:
         rows.append(("model file", f"{size['bytes'] / 1000:,.0f} kB"))
     if "macs" in size:
-        rows.append(("multiply-adds, whole graph", f"{size['macs'] / 1e6:,.1f} M"))
+        rows.append(("multiply-adds", f"{size['macs'] / 1e6:,.1f} M"))
+    if seconds := _seconds(run):
+        rows.append(("search and training", duration(seconds)))
     pairs = [tag("div", tag("dt", name), tag("dd", value)) for name, value in rows]
     return tag("dl", *pairs, class_="tiles")
 
 
+def _seconds(run: Facts) -> float:
+    return sum(float(v) for v in (run.meta.get("seconds") or {}).values() if v)
+
+
 def next_steps(run: Facts) -> Element:
     """Commands to copy."""
-    folder = shlex.quote(run.folder)
+    folder, refit = shlex.quote(run.folder), shlex.quote(f"{run.folder.rstrip('/')}-refit")
     steps = [
         ("Label the nodes", f"gassip predict {folder} --out labels.csv"),
-        ("Retrain ten times: mean and deviation", f"gassip evaluate {folder} --seeds 10"),
         ("Take the net elsewhere", f"gassip export {folder} --format runtime --out deployed"),
-        ("See the decisions in a terminal", f"gassip explain {folder}"),
+        ("Train on the validation labels too", f"gassip refit {folder} --out {refit}"),
+        ("Repeat the training ten times", f"gassip evaluate {folder} --seeds 10"),
     ]
     items = [
         tag("li", tag("span", text), tag("div", tag("code", line), _copy(text), class_="command"))
@@ -115,7 +144,7 @@ def net_drawing(run: Facts) -> Element | None:
 
 
 def _features(run: Facts) -> str:
-    kept, text = _rows_read(run), f"{count(run.meta['features'])} of each node"
+    kept, text = _rows_read(run), f"{count(run.meta['features'])} per node"
     return text if kept is None else f"{count(kept)} of {count(run.meta['features'])} are read"
 
 

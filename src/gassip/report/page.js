@@ -161,6 +161,7 @@
   );
   addEventListener("resize", draw);
   matchMedia("(prefers-color-scheme:dark)").addEventListener("change", draw);
+  matchMedia("print").addEventListener("change", draw); // the colours of paper
   tell();
   draw();
 })();

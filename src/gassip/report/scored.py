@@ -27,7 +27,7 @@ MOST_CLASSES = 40  # of a confusion matrix
 
 def score_part(run: Facts) -> Iterator[Element]:
     """Scores and calibration in one column, the classes beside them, as far as there is room."""
-    overall = [*all_scores(run), *calibration(run)]
+    overall = [*all_scores(run), *_new_nodes(run), *calibration(run)]
     classes: list[Element] = []
     for split in ("test", "val"):
         nodes = known_nodes(run, split)
@@ -48,6 +48,18 @@ def all_scores(run: Facts) -> Iterator[Element]:
     if rows:
         heads = ["score", *(SPLITS[s] for s in splits)]
         yield table(heads, rows, name="Scores by split", numbers=range(1, len(heads)))
+
+
+def _new_nodes(run: Facts) -> Iterator[Element]:
+    """What the net is worth on nodes that come later (gassip.train.inductive)."""
+    if not (made := run.meta.get("inductive")):
+        return
+    text = (
+        f"On new nodes: {per_cent(made['score'])} on {count(made['nodes'])} validation nodes that "
+        "were held out with their edges while the net was trained anew, then added. On the same "
+        f"nodes the net of this run, which had their edges, has {per_cent(made['seen'])}."
+    )
+    yield tag("p", text, class_="small")
 
 
 def known_nodes(run: Facts, split: str) -> Array | None:
@@ -134,12 +146,16 @@ def calibration(run: Facts) -> Iterator[Element]:
         notes.append(f"{SPLITS[split]} {per_cent(error)}")
     if series:
         ideal = Series(name="ideal", x=[0.0, 1.0], y=[0.0, 1.0], colour=6, dashed=True)
-        made = Panel(title="Calibration: right against confident", unit="per cent",
-                     below="confidence, per cent", series=[ideal, *series],
+        made = Panel(title="Calibration: how often it is right", unit="per cent of the nodes",
+                     below="when it says so many per cent", series=[ideal, *series],
                      form_x=axis_per_cent, form_y=axis_per_cent, bounds=(0.0, 1.0))  # fmt: skip
-        text = f"Expected calibration error: {', '.join(notes)}."
+        text = (
+            "Each point is the nodes of one range of confidence; above the line the net is right "
+            "more often than it says. Mean distance from it (expected calibration error): "
+            f"{', '.join(notes)}."
+        )
         yield drawn(made)
-        yield tag("p", text)
+        yield tag("p", text, class_="small")
 
 
 def reliability(probs: Array, y: Array) -> tuple[list[tuple[float, float, int]], float]:

@@ -70,7 +70,31 @@ def leaderboard(run: Facts) -> Iterator[Element]:
     )
     why = [f" The one taken is set off: {board[k].reason}." for k in taken if board[k].reason]
     about = "Nets that were trained, by their score on validation nodes. A heading sorts."
-    yield section("leaderboard", "Leaderboard", made, about=about + "".join(why))
+    yield section(
+        "leaderboard", "Leaderboard", made, _words(run, board), about=about + "".join(why)
+    )
+
+
+TRAININGS = {
+    "plain": "a common net, to compare",
+    "recipe": "settings of training are compared",
+    "candidate": "an architecture that the search proposed, at full width",
+    "teacher": "whose opinions the students learn from",
+    "student": "a small net that learns from teachers, with all edges or a cut of them",
+    "final": "“retrained”: the net of this run, trained once more",
+}  # what each kind of training is for
+
+
+def _words(run: Facts, board: Sequence[Standing]) -> Element:
+    """What the columns and the names of trainings mean."""
+    kinds = {net.kind for net in board}
+    items = [f"{kind}: {text}" for kind, text in TRAININGS.items() if kind in kinds]
+    text = f"Trainings are of these kinds. {'; '.join(items)}."
+    if run.propagates and "final" in kinds:
+        text += " “retrained” is scored with label propagation, all others without it."
+    if any(net.ms is not None for net in board):
+        text += " ms: one pass in torch, timed while the search ran."
+    return tag("p", text, class_="small")
 
 
 def _known(value: float | None, form: str) -> str:
@@ -94,6 +118,8 @@ def fronts(run: Facts) -> Iterator[Element]:
             "Each point is a net that the search trained. Wide teachers are not handed over: the "
             "run’s net is the small one that learned from them."
         )
+        if run.propagates:
+            about += " This run is shown with label propagation, the others without it."
         yield section("front", "Accuracy against size", grid(*panels), about=about)
 
 
@@ -169,7 +195,11 @@ def curves(run: Facts) -> Iterator[Element]:
         score_panel("Retraining: validation score", again, marks),
     ]
     if known := [drawn(chart) for chart in panels if chart.series]:
-        yield section("curves", "Over the epochs", grid(*known))
+        about = (
+            "In the search, α shares out each layer among the operations; the net takes what it "
+            "prefers. Retraining keeps the epoch with the best validation score."
+        )
+        yield section("curves", "Over the epochs", grid(*known), about=about)
 
 
 def alpha_panels(epochs: Sequence[Row]) -> Iterator[Panel]:

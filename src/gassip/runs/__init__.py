@@ -56,6 +56,8 @@ meta.json, schema 2 (strict JSON; null where a number is not defined):
     inductive         score, seen, nodes, seconds (gassip.train.inductive); null or absent: not
                       measured
     latency_ms        of one inference, if a budget bounds it
+    speed             ms of one inference, gcn_ms of a GCN-64's on the same graph
+                      (gassip.budget.speed); absent: not measured
     seconds           {search, retrain}
     best_epoch        of retraining, from 1
     versions          gassip, torch, torch_geometric, numpy, python

@@ -31,7 +31,7 @@ from gassip.train.deadline import Deadline
 Event = Mapping[str, float | str]
 Listener = Callable[[Event], None]
 PHASES = ("search", "stage", "retrain")
-PASSES = 4  # a supernet's epoch takes about as long as so many epochs of a net, until one is seen
+PASSES = 20  # a supernet's epoch takes about as long as so many epochs of a net, until one is seen
 
 
 @dataclass(frozen=True, kw_only=True)

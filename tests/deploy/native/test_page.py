@@ -113,6 +113,7 @@ def test_a_new_node_is_described_by_columns_and_neighbours(exported: Path, opene
         for field in opened.find_elements("css selector", "[data-column]")
     }
     assert set(fields) == {"age", "town <b>", "since", "paid"}
+    assert fields["age"].get_attribute("placeholder") == "19 to 89"  # as they come in the table
     fields["age"].send_keys("41.5")
     opened.execute_script("arguments[0].value = '2021-03-04'", fields["since"])
     Select(fields["paid"]).select_by_visible_text("true")

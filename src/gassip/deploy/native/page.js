@@ -226,7 +226,8 @@ function fieldOf(column) {
   }
   if (column.kind === "boolean") return choice([["", "missing"], ["true", "true"], ["false", "false"]]);
   if (column.kind === "date") return element("input", undefined, { type: "date" });
-  const range = `${column.low.toPrecision(3)} to ${column.high.toPrecision(3)}`.replace(/\.?0+(?= |$)/g, "");
+  const [low, high] = [column.low, column.high].map((value) => Number(value.toPrecision(4)));
+  const range = `${low} to ${high}`;
   return element("input", undefined, { type: "text", inputMode: "decimal", placeholder: range });
 }
 
