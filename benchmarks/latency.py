@@ -47,7 +47,7 @@ def latency(name: str, folder: str) -> dict[str, Any]:
 
 def sides(name: str, folder: str) -> tuple[Sides, Sides]:
     """What is timed: full passes, and queries for single nodes."""
-    from gassip.budget.fit import gcn64, in_runtime
+    from gassip.budget.limits import gcn64, in_runtime
     from gassip.deploy import runtime
     from gassip.nn.propagate import MaskedGraph
 

@@ -16,7 +16,7 @@ from torch_geometric.data import Data
 
 import gassip
 from gassip import cli, metrics
-from gassip.budget.fit import gcn64
+from gassip.budget.limits import gcn64
 from gassip.cli import main
 from gassip.commands import common, evaluate
 from gassip.commands.flags import SETTING

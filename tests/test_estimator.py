@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 from torch_geometric.data import Data
 
 import gassip
-from gassip.budget.fit import Budget, limits
+from gassip.budget.fit import Budget
+from gassip.budget.limits import limits
 from gassip.errors import GassipError
 from gassip.estimator import GassipClassifier
 from gassip.graph.graph import Graph

@@ -10,7 +10,8 @@ import torch
 from gassip.best.pipeline import search
 from gassip.budget import candidates as rivals
 from gassip.budget.candidates import cheaper, choose, retrain_best, search_within
-from gassip.budget.fit import Budget, limits
+from gassip.budget.fit import Budget
+from gassip.budget.limits import limits
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Net

@@ -9,24 +9,19 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from gassip.best.pipeline import search
+from gassip.budget.cuts import best_units, cut_edges, cut_weights, ranks
 from gassip.budget.fit import (
     MARGIN,
     Budget,
     Limits,
-    best_units,
     check_possible,
-    cut_edges,
-    cut_weights,
     fit_budget,
-    gcn64,
-    in_runtime,
-    limits,
     problems,
-    ranks,
     read_amount,
     retrain_within,
     to_be,
 )
+from gassip.budget.limits import gcn64, in_runtime, limits
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net, net_for

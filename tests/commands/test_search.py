@@ -14,7 +14,7 @@ from gassip import cli
 from gassip.cli import main
 from gassip.commands import explain
 from gassip.commands.flags import USUAL, Screen, given_settings, shown_value
-from gassip.commands.search import SCREEN
+from gassip.commands.search_flags import SCREEN
 from gassip.settings.presets import best
 from gassip.settings.settings import FIELDS, foreign
 from gassip.train.plan import Decision

@@ -14,7 +14,8 @@ from torch_geometric.data import Data
 
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
-from gassip.graph.graph import Graph, normalize_rows, stratified_split
+from gassip.graph.graph import Graph, stratified_split
+from gassip.graph.inputs import normalize_rows
 
 # Six nodes in two classes; 0 - 1 - 2 undirected, 3 -> 4 directed, 5 isolated.
 X = np.arange(1.0, 13.0).reshape(6, 2)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from gassip.budget.fit import cut_edges
+from gassip.budget.cuts import cut_edges
 from gassip.graph.graph import Graph
 from gassip.metrics import METRICS, Metric
 from gassip.nn.net import Architecture, Layer, Model, Net, net_for

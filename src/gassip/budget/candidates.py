@@ -20,7 +20,8 @@ from torch import Tensor
 from gassip.best.pipeline import Checkpoint, search
 from gassip.best.trials import Trained
 from gassip.budget.budget import Budget
-from gassip.budget.fit import fit_limits, limits, retrain_within
+from gassip.budget.fit import fit_limits, retrain_within
+from gassip.budget.limits import limits
 from gassip.errors import GassipError
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric

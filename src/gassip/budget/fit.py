@@ -1,112 +1,39 @@
 """Hard bounds on what a net weighs, and how what a search found is cut to fit them.
 
-    keep(s) = the ⌈s·D⌉ highest features, the ⌈√s·F_l⌉ highest units of each hidden layer, for one
-    share s in (0, 1]
-
-An input feature ranks by ‖(W ⊙ M_W)_i‖, its row of layer 1; a hidden unit by ‖column‖·‖row‖, what
-enters it times what leaves it: what the search made of weight and mask together. The kept sets of a
-smaller share lie inside those of a larger one, so one search gives nested nets. Inside the kept
-rows and columns the net is dense: a mask there would cost accuracy and save nothing that is counted
-here. Edges are cut to the highest M_G.
-
-The largest s that fits is taken. A net that is pruned while it trains (pruning.py) is pruned to
-fewer weights instead, from s·F_l units, with all its features, where that meets bounds on weights
-and bytes. Where even the smallest net does not fit the multiply-adds or the time, edges go too.
+The largest share that fits is taken (cuts.py). A net that is pruned while it trains
+(gradual_pruning.py) is pruned to fewer weights instead, from a share of its units, with all its
+features, where that meets bounds on weights and bytes. Where even the smallest net does not fit the
+multiply-adds or the time, edges go too.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
-from math import ceil
-from statistics import median
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from gassip.budget.budget import COUNTS
 from gassip.budget.budget import Budget as Budget
 from gassip.budget.budget import Limits as Limits
 from gassip.budget.budget import read_amount as read_amount
-from gassip.deploy import runtime
-from gassip.deploy.numpy_layers import layers_of
+from gassip.budget.cuts import cut_edges, cut_weights, fewer_left
+from gassip.budget.limits import broken, counted, latency_ms, limits
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, Net, net_for
-from gassip.nn.ranking import highest
 from gassip.nn.size import Size, packed, size_of
 from gassip.settings import Settings
 from gassip.train.deadline import Deadline
-from gassip.train.gradual_pruning import Pruning, besides
+from gassip.train.gradual_pruning import Pruning
 from gassip.train.plan import Plan, Solution
-from gassip.train.shrink import heads_of, select, shrink
+from gassip.train.shrink import shrink
 from gassip.train.trainer import planned_net, retrain, seeded
 
 MARGIN = 0.8  # of a time that must be kept: what is measured now comes out longer now and then
-READINGS, LEAST_READINGS, READING_MS = 15, 5, 300.0  # of a time: how many, or as many as fit
 DIGITS = 64  # bytes by which a file's header may grow with the numbers in it
 STEPS = 1000  # shares that are told apart
 ATTEMPTS = 5  # retrainings, where the trained net proves slower than it was measured before
-
-
-def limits(budget: Budget, graph: Graph) -> Limits:
-    """Shares turned into numbers: of GCN-64 on this graph, or of the graph's edges."""
-    bounds: dict[str, float] = {}
-    for field in fields(budget):
-        amount = read_amount(field.name, getattr(budget, field.name))
-        name = field.name.removeprefix("max_")
-        if amount is not None:
-            value, is_share = amount
-            bounds[name] = value * reference(name, graph) if is_share else value
-    return Limits(**bounds)
-
-
-def reference(name: str, graph: Graph) -> float:
-    """What a share refers to."""
-    if name == "edges":
-        return graph.num_edges
-    net = gcn64(graph)
-    if name == "latency_ms":
-        return latency_ms(net, graph)
-    return counted(net, graph, size_of(net, graph))[name]
-
-
-def gcn64(graph: Graph) -> Net:
-    """What shares refer to: two graph convolutions with 64 hidden units."""
-    return net_for(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(64,))).eval()
-
-
-def latency_ms(net: Net, graph: Graph) -> float:
-    """Median milliseconds of one inference on the whole graph in gassip.runtime, which is what is
-    deployed."""
-    model = in_runtime(net, graph)
-    taken: list[float] = []
-    model.scores()  # normalises the edges
-    while len(taken) < LEAST_READINGS or (len(taken) < READINGS and sum(taken) < READING_MS):
-        began = time.perf_counter()
-        model.scores()
-        taken.append(1000 * (time.perf_counter() - began))
-    return median(taken)
-
-
-def in_runtime(net: Net, graph: Graph) -> runtime.Model:
-    """The net and the graph as `runtime.load` would read them from a run's folder."""
-    net.zero_pruned()
-    state = {name: value.detach().cpu().numpy() for name, value in net.state_dict().items()}
-    edges, x = replace(graph.adjacency, value=graph.weight).to_scipy(), net.picked(graph.x)
-    edges.eliminate_zeros()
-    return runtime.Model(
-        layers=layers_of(net.architecture.ops, state, graph.num_classes),
-        class_names=graph.class_names,
-        features=graph.num_features,
-        feature_index=state.get("feature_index"),
-        undirected=False,
-        normalize=False,
-        edges_total=graph.num_edges,
-        edges=edges,
-        x=x.to_scipy() if isinstance(x, Csr) else x.detach().cpu().numpy(),
-    )
 
 
 def retrain_within(
@@ -244,16 +171,6 @@ def to_be(graph: Graph, plan: Plan) -> tuple[Net, Graph, Size]:
     return net, kept, replace(size, bytes=len(packed(net)) + DIGITS)
 
 
-def counted(net: Net, graph: Graph, size: Size) -> dict[str, float]:
-    """Everything that a budget may bound, by name, but time."""
-    return vars(size) | {name: count(net, graph) for name, count in COUNTS.items()}
-
-
-def broken(counts: Mapping[str, float], bound: Limits) -> list[str]:
-    """The counts above their bounds, by name."""
-    return [name for name, value in counts.items() if value > getattr(bound, name)]
-
-
 def problems(solution: Solution, bound: Limits) -> list[str]:
     """What a finished solution weighs too much of, in words."""
     net, graph = solution.model, solution.graph
@@ -281,76 +198,3 @@ def impossible(name: str, least: Net, graph: Graph, budget: Budget) -> str:
         f"{graph.num_classes} classes"
     )
     return f"{flag} {given} cannot be met on {graph.name}: the least is {what} ({smallest})"
-
-
-def cut_edges(graph: Graph, plan: Plan, most: float) -> Plan:
-    """The highest M_G among the kept edges, at most `most` directed ones; both directions of an
-    edge or neither."""
-    kept = int(plan.edge_keep.sum())
-    if kept <= most:
-        return plan
-    graph = plan.on(graph, all_edges=True)
-    pair = (
-        graph.pair
-        if plan.settings.search.edge_scores == "undirected"
-        else torch.arange(graph.num_edges)
-    )
-    pair = pair.to(plan.edge_keep.device)
-    size = torch.zeros(int(pair.max()) + 1, device=pair.device).index_add_(
-        0, pair, plan.edge_keep.float()
-    )
-    score = torch.full_like(size, -torch.inf).scatter_reduce(0, pair, plan.edge_mask, "amax")
-    order = torch.sort(
-        torch.where(size > 0, score, -torch.inf), descending=True, stable=True
-    ).indices
-    chosen = torch.zeros_like(size, dtype=torch.bool)
-    chosen[order[size[order].cumsum(0) <= most]] = True
-    return replace(plan, edge_keep=plan.edge_keep & chosen[pair])
-
-
-def cut_weights(plan: Plan, share: float) -> Plan:
-    """A plan at one share, dense inside; the smallest net at 0."""
-    features, units = ranks(plan)
-    kept = highest(features, max(1, ceil(share * features.numel())))
-    cut = select(plan, kept, best_of_each(units, share**0.5, plan.architecture))
-    return replace(cut, weight_keep=[torch.ones_like(keep) for keep in cut.weight_keep])
-
-
-def fewer_left(plan: Plan, share: float) -> Plan:
-    """A net that is pruned while it trains: this share of its units, and of the weights that are
-    left."""
-    features, units = ranks(plan)
-    everything = torch.ones_like(features, dtype=torch.bool)
-    cut = select(plan, everything, best_of_each(units, share, plan.architecture))
-    least = besides(cut.last_weights.items()) + 1
-    left = max(least, int(share * plan.recipe.prune_to))
-    return replace(cut, recipe=replace(plan.recipe, prune_to=left))
-
-
-def ranks(plan: Plan) -> tuple[Tensor, list[Tensor]]:
-    """‖row of layer 1‖ per feature; ‖what enters‖·‖what leaves‖ per unit of each hidden layer."""
-    weights = [plan.last_weights[f"layers.{l}.weight"] for l in range(len(plan.architecture.ops))]
-    units = []
-    for before, after, width in zip(weights, weights[1:], plan.architecture.hidden, strict=False):
-        units.append(
-            before.view(before.shape[0], -1, width).flatten(0, 1).norm(dim=0) * after.norm(dim=1)
-        )
-    return weights[0].norm(dim=1), units
-
-
-def best_of_each(units: list[Tensor], share: float, architecture: Architecture) -> list[Tensor]:
-    """The highest share of the units of each hidden layer, at least one."""
-    return [
-        best_units(score, max(1, ceil(share * score.numel())), heads_of(architecture, l))
-        for l, score in enumerate(units)
-    ]
-
-
-def best_units(score: Tensor, count: int, heads: int) -> Tensor:
-    """The highest `count` units; of several heads whole ones, and fewer than a head's only from the
-    highest head."""
-    width = score.numel() // heads
-    by_head = highest(score.view(heads, -1).sum(1), max(1, count // width)).repeat_interleave(width)
-    if count >= width:
-        return by_head
-    return highest(torch.where(by_head, score, -torch.inf), count)

@@ -9,7 +9,7 @@ propagation is not timed: the runtime computes what labels say once for a graph.
 
 import time
 
-from gassip.budget.fit import gcn64, in_runtime
+from gassip.budget.limits import gcn64, in_runtime
 from gassip.graph.graph import Graph
 from gassip.nn.net import Net
 

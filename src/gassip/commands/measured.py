@@ -32,7 +32,7 @@ def measure(
     inductive: bool,
 ) -> dict[str, object]:
     """For meta.json."""
-    from gassip.budget.fit import latency_ms
+    from gassip.budget.limits import latency_ms
     from gassip.budget.speed import beside_gcn
     from gassip.metrics import constant_score
     from gassip.nn.net import Net

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import command, machine_flags, set_threads
 from gassip.commands.graphs import training_graph
-from gassip.commands.search import next_steps, summary
+from gassip.commands.search_summary import next_steps, summary
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:

@@ -9,38 +9,29 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gassip.budget.budget import HELP, Budget
+from gassip.budget.budget import Budget
 from gassip.commands.common import (
-    THREADS,
-    Parser,
     command,
     fail,
-    jobs_flag,
     jobs_of,
-    machine_flags,
     set_threads,
     warn,
-    whole,
 )
 from gassip.commands.display import watching
 from gassip.commands.explain import print_decisions
 from gassip.commands.flags import (
-    Screen,
     given_settings,
-    help_flags,
-    preset_flags,
-    setting_flags,
     show_help,
 )
-from gassip.commands.graphs import SPLIT, graph_flags, graph_name, load_graph, say_which_graph
-from gassip.commands.measured import measure, of_reference, serves_rows, useless
-from gassip.commands.measured import rows as measured_rows
+from gassip.commands.graphs import graph_name, load_graph, say_which_graph
+from gassip.commands.measured import measure, useless
+from gassip.commands.search_flags import ABOUT, SCREEN, add_flags
 from gassip.commands.search_rows import SETTINGS as ROW_SETTINGS
-from gassip.commands.search_rows import large_flags, on_rows, search_on_rows
-from gassip.commands.summary import print_summary, score_rows, seconds_row, share
+from gassip.commands.search_rows import on_rows, search_on_rows
+from gassip.commands.search_summary import next_steps, summary
 from gassip.errors import GassipError
 from gassip.train.deadline import seconds_of
-from gassip.train.loggers import FOLDER, LOGGERS, check_installed
+from gassip.train.loggers import FOLDER, check_installed
 
 if TYPE_CHECKING:
     from gassip.budget.timed import Found
@@ -48,93 +39,10 @@ if TYPE_CHECKING:
     from gassip.runs.write import Meta
     from gassip.train.plan import Decision
 
-ABOUT = (
-    "find a light net for a graph, train it and write it to a folder",
-    "gassip search --dataset cora --preset paper --seed 1 --out runs/cora",
-)
-SCREEN = Screen(preset="best")
-EVERY = 25  # epochs between two checkpoints
-
 
 def add(commands: Any) -> None:
     parser = command(commands, run, "search", *ABOUT, add_help=False)
     add_flags(parser, SCREEN)
-
-
-def add_flags(parser: Parser, screen: Screen) -> None:
-    graph_flags(parser.add_argument_group("graph and seed"), screen.rare(SPLIT))
-    preset_flags(parser.add_argument_group("method"), screen)
-    output = parser.add_argument_group("output and machine")
-    out_flags(output, screen)
-    machine_flags(output, screen.rare(THREADS))
-    jobs_flag(output)
-    large_flags(output, screen)
-    help_flags(output)
-    budget_flags(parser)
-    setting_flags(parser, screen)
-
-
-def out_flags(parser: Any, screen: Screen) -> None:
-    parser.add_argument("--out", metavar="DIR", help="default runs/<name>-<preset>-seed<N>")
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with a search that was killed or interrupted"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the run in DIR once this one is complete"
-    )
-    parser.add_argument(
-        "--time-limit",
-        type=duration,
-        metavar="TIME",
-        help="60s, 10m, 2h, all counted: the best net by then; --resume goes on",
-    )
-    parser.add_argument(
-        "--log",
-        action="append",
-        choices=tuple(LOGGERS),
-        default=[],
-        metavar="NAME",
-        help=screen.rare(f"write every step to a dashboard: {', '.join(LOGGERS)}"),
-    )
-    parser.add_argument(
-        "--inductive",
-        action=argparse.BooleanOptionalAction,
-        help=screen.rare(
-            "train once more without half of the validation nodes and their edges, for a score on "
-            "new nodes (default: if that takes less than a minute, and without --time-limit)"
-        ),
-    )
-    parser.add_argument(
-        "--no-report", action="store_true", help=screen.rare("do not write report.html")
-    )
-    parser.add_argument(
-        "--explain", action="store_true", help="show each decision with what was tried"
-    )
-    parser.add_argument(
-        "--checkpoint-every",
-        type=whole(1),
-        default=EVERY,
-        metavar="N",
-        help=screen.rare(f"epochs between two checkpoints (default {EVERY})"),
-    )
-
-
-def duration(text: str) -> str:
-    """A duration such as 10m, checked."""
-    try:
-        seconds_of(text)
-    except GassipError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
-
-
-def budget_flags(parser: Parser) -> None:
-    """One flag per field of `Budget`."""
-    title = "budgets; one that no net can meet is refused with the least that can be had"
-    group = parser.add_argument_group(title)
-    for name, text in HELP.items():
-        flag = "--" + name.replace("_", "-")
-        group.add_argument(flag, metavar="AMOUNT", help=text.replace("%", "%%"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -359,55 +267,3 @@ def _interrupted(args: argparse.Namespace, partial: Path) -> int:
         discard(partial)
         return fail("interrupted before the first checkpoint; nothing was kept", 130)
     return fail(f"interrupted; go on with: {_again(args)}", 130)
-
-
-def summary(meta: "Meta") -> None:
-    """The summary table."""
-    size = meta["size"]
-    rows = [
-        ("architecture", " ‖ ".join(meta["architecture"])),
-        *score_rows(meta["scores"]),
-        ("weights kept", share(meta["weights_kept"], meta["weights_total"])),
-        ("edges kept", share(meta["edges_kept"], meta["edges_total"])),
-        ("stored", f"{size['params']:,} weights ({of_reference(meta)})"),
-        ("", f"{size['bytes']:,} bytes   {size['macs']:,} multiply-adds"),
-        *decided_rows(meta),
-        *measured_rows(meta),
-        seconds_row(meta["seconds"]),
-        *(("note", note) for note in meta["notes"]),
-    ]
-    print_summary(f"{meta['dataset']}, preset {meta['preset']}, seed {meta['seed']}", rows)
-
-
-def decided_rows(meta: "Meta") -> list[tuple[str, str]]:
-    """What the search added to the net or changed in the graph, where it did."""
-    rows = []
-    if meta["symmetrised"]:
-        rows.append(("direction", "edges are symmetrised"))
-    if "weighted" in meta["source"]:
-        used = meta["source"]["weighted"]
-        rows.append(("edge weights", "used" if used else "left out: no gain on validation"))
-    if meta["recipe"]["prune_to"]:
-        rows.append(("pruning", f"to {meta['recipe']['prune_to']:,} weights in training"))
-    if weight := meta["net"]["label_weight"]:
-        rows.append(("label propagation", f"added to the logits with weight {weight:.2f}"))
-        rows += [("", for_which_graphs(meta)), *serves_rows(meta)]
-    return rows
-
-
-def for_which_graphs(meta: "Meta") -> str:
-    """What label propagation means for other graphs."""
-    if meta["recipe"]["labels_in_training"]:
-        return "in training too: on other graphs the net is worse (--for any)"
-    return "on this graph alone; the net was trained without it, for any graph"
-
-
-def next_steps(out: Path, *, report: bool = False) -> None:
-    """What was written, and what to try next."""
-    folder = shlex.quote(str(out))
-    print(f"written to {out}")
-    if report:
-        print(f"look: {out / 'report.html'}")
-    steps = [f"gassip evaluate {folder} --seeds 10", f"gassip predict {folder} --out labels.csv"]
-    for at, step in enumerate(steps):
-        print(f"{'next:' if at == 0 else '     '} {step}")

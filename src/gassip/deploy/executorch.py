@@ -1,7 +1,7 @@
 """A net on one graph as an ExecuTorch program: plain tensor operations that its portable kernels
 all have.
 
-As the fixed form of onnx.py: receivers are grouped by their number of senders (degree_buckets.py),
+As the fixed form of onnx/: receivers are grouped by their number of senders (degree_buckets.py),
 so that
 
     A·H = for each group   values [n, 1, k] · H[senders] [n, k, F],   rows put in order at the end

@@ -4,7 +4,7 @@
                  a retraining needs;
                  edges as int32 rows, weights as float32, float16 or int8, zeros left out where that
                  is smaller
-    onnx         one file, onnx.py
+    onnx         one file, onnx/
     executorch   one file, executorch.py
 
 A file that does not agree with torch within 1e-4 in each of 30 runs on all threads (ExecuTorch,

@@ -33,9 +33,11 @@ from gassip.budget.timed import Limit, Search
 from gassip.errors import GassipError, GassipWarning
 from gassip.estimator.new_graphs import Training, warnings_on
 from gassip.estimator.options import budget_of, progress
+from gassip.estimator.stored import COUNTS, stored_labels, stored_solution
 from gassip.estimator.tasks import Task, graph_task, is_table, node_numbers, nodes_task, table_task
 from gassip.estimator.truth import checked_mask, class_codes, given_test_mask
-from gassip.graph.graph import Graph, on_device, to_numpy
+from gassip.graph.graph import Graph, on_device
+from gassip.graph.inputs import to_numpy
 from gassip.graph.memory import only_one, unlabelled
 from gassip.metrics import METRICS, Metric, constant_score
 from gassip.metrics import score as metric_score
@@ -49,8 +51,6 @@ from gassip.train.plan import Plan, Solution
 from gassip.train.refit import refit_plan, with_validation_labels
 from gassip.train.trainer import predict as class_scores
 from gassip.train.trainer import retrain
-
-COUNTS = ("weights_kept", "weights_total", "edges_kept", "edges_total", "best_epoch")
 
 
 class GassipClassifier(ClassifierMixin, BaseEstimator):
@@ -268,28 +268,14 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
     def load(cls, folder: str | Path) -> "GassipClassifier":
         """The classifier that `save` wrote. Of its graph it has what the net reads: the kept edges
         and columns."""
-        from gassip.runs.stored import stored_graph
-
         run = open_run(folder)
         meta = run.meta
         made = cls(preset=meta["preset"] or "best", seed=meta["seed"], metric=meta["metric"])
-        graph = stored_graph(run)
-        stored = meta["source"].get("classifier")
-        classes = stored.get("classes") if isinstance(stored, dict) else None
-        if not isinstance(classes, list) or len(classes) != graph.num_classes:
-            classes = list(graph.class_names)
-        made.graph_, made.plan_, made.classes_ = graph, run.plan, np.array(classes)
-        made.solution_ = Solution(
-            model=run.model,
-            graph=graph,
-            scores=meta["scores"],
-            seconds=meta["seconds"]["retrain"],
-            **{name: meta[name] for name in COUNTS},
-        )
-        by_number = isinstance(stored, dict) and stored.get("form") == "nodes"
-        made.form_, made.neighbours_ = "nodes" if by_number else "graph", None
+        made.graph_, made.classes_, made.form_ = stored_labels(run)
+        made.neighbours_ = None
+        made.plan_, made.solution_ = run.plan, stored_solution(run, made.graph_)
         made.searched_ = made.solution_
-        made.model_, made.n_features_in_ = run.model, graph.num_features
+        made.model_, made.n_features_in_ = run.model, made.graph_.num_features
         made.inputs_fingerprint_ = meta["source"].get("inputs_fingerprint")
         made._training = Training(
             statistics=run.statistics, degree=meta["edges_total"] / max(meta["nodes"], 1)

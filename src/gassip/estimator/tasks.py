@@ -16,9 +16,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from gassip.errors import GassipError
-from gassip.graph.graph import Graph, to_numpy
-from gassip.graph.memory import as_graph, is_data, is_networkx, only_one, unlabelled, with_labels
+from gassip.graph.graph import Graph
+from gassip.graph.inputs import to_numpy
+from gassip.graph.memory import as_graph, is_data, only_one, unlabelled, with_labels
 from gassip.graph.neighbours import Neighbours
+from gassip.graph.networkx_tables import is_networkx
 
 Form = Literal["graph", "nodes", "table"]
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gassip.errors import GassipError
-from gassip.graph.graph import Graph, to_numpy
+from gassip.graph.graph import Graph
+from gassip.graph.inputs import to_numpy
 from gassip.graph.memory import is_data, only_one
 
 

@@ -135,7 +135,7 @@ def _with_structure(parts: Parts, *, name: str, seed: int, undirected: bool) -> 
     import numpy as np
     import torch
 
-    from gassip.graph.graph import to_numpy
+    from gassip.graph.inputs import to_numpy
     from gassip.graph.structure import choose_structure, structural
 
     blank = replace(parts, x=np.ones((parts.x.shape[0], 1)))

@@ -11,7 +11,7 @@ Anything else is refused in one line that says what is supported. networkx is im
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,11 +20,12 @@ from torch import Tensor
 
 from gassip.errors import GassipError
 from gassip.graph.columns import Problems, Table
-from gassip.graph.graph import Graph, to_numpy
+from gassip.graph.graph import Graph
+from gassip.graph.inputs import to_numpy
 from gassip.graph.labels import complete_masks
-from gassip.graph.parts import MASKS, SPLITS, row_numbers
+from gassip.graph.networkx_tables import is_networkx, networkx_tables
+from gassip.graph.parts import MASKS, row_numbers
 from gassip.graph.structure import choose_structure, structural, structural_like
-from gassip.graph.table_frames import table_of_mapping
 from gassip.graph.tables import Names, are_whole, labels_of, parts_of, split_of
 
 Array: TypeAlias = "np.ndarray | Tensor | Sequence[Any]"
@@ -124,7 +125,7 @@ def unlabelled(source: Any, like: Graph | None = None, x: Any = None) -> Graph:
     options: dict[str, Any] = {"class_names": () if like is None else like.class_names}
     bare = like is not None and like.structure is not None
     if is_networkx(source) and x is None and not bare:
-        nodes, edges, directed = _networkx_tables(source, labels=False)
+        nodes, edges, directed = networkx_tables(source, labels=False)
         parts = parts_of(nodes, edges, labels=False, fit=like is None, preparation=preparation)
         found: dict[str, Any] = {"x": parts.x, "edge_index": parts.edge_index}
         found |= {"edge_weight": parts.edge_weight}
@@ -195,10 +196,6 @@ def _is_numbers(values: Sequence[Any]) -> bool:
     return isinstance(first, (int, float, np.number))
 
 
-def is_networkx(source: object) -> bool:
-    return any(kind.__module__.startswith("networkx.") for kind in type(source).__mro__)
-
-
 def is_data(source: object) -> bool:
     return any(kind.__module__.startswith("torch_geometric.") for kind in type(source).__mro__)
 
@@ -212,7 +209,7 @@ def _arrays(source: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     if is_data(source) and hasattr(source, "to_dict"):
         return entries_of(source.to_dict())
     if is_networkx(source):
-        nodes, edges, directed = _networkx_tables(source, labels=False)
+        nodes, edges, directed = networkx_tables(source, labels=False)
         ids = {name: row for row, name in enumerate(nodes.texts("id"))}
         ends = [[ids[name] for name in edges.texts(end)] for end in ("source", "target")]
         index = np.array(ends, dtype=np.int64).reshape(2, -1)
@@ -295,7 +292,7 @@ def _of_matrix(matrix: Any) -> dict[str, Any]:
 
 def _of_networkx(source: Any, given: Mapping[str, Any], options: Mapping[str, Any]) -> Graph:
     """Node attributes are columns, as in nodes.csv; an array `x` is spread over its entries."""
-    nodes, edges, directed = _networkx_tables(source, labels="y" not in given)
+    nodes, edges, directed = networkx_tables(source, labels="y" not in given)
     if not _has_features(nodes):
         return _of_bare_networkx(source, nodes, given, options)
     parts = parts_of(nodes, edges, labels="y" not in given, fit=True)
@@ -333,50 +330,3 @@ def _of_bare_networkx(
     ids = tuple(nodes.texts("id"))
     about = {"class_names": classes, "whole_labels": whole, "ids": ids}
     return of_arrays(found | dict(given), notes, **about, **options)
-
-
-def _networkx_tables(source: Any, labels: bool) -> tuple[Table, Table, bool]:
-    """Nodes and edges as tables, and whether edges have a direction."""
-    ids = [str(node) for node in source]
-    if not ids:
-        raise GassipError("the networkx graph has no nodes")
-    columns = _attributes([data for _, data in source.nodes(data=True)], "node")
-    if "y" in columns and "label" not in columns:
-        columns["label"] = columns.pop("y")
-    for split, mask in zip(SPLITS, MASKS, strict=True):
-        if mask in columns:
-            marked = columns.pop(mask)
-            before = columns.get("split", [None] * len(ids))
-            columns["split"] = [
-                split if is_marked else old for is_marked, old in zip(marked, before, strict=True)
-            ]
-    if labels and "label" not in columns:
-        raise GassipError("no node of the networkx graph has an attribute label or y")
-    columns = {"id": list[object](ids)} | {
-        key: column for key, column in columns.items() if key != "id"
-    }
-    nodes = table_of_mapping(columns, "nodes")
-    ends = list(source.edges(data=True))
-    about: dict[str, list[object]] = {
-        "source": [str(a) for a, _, _ in ends],
-        "target": [str(b) for _, b, _ in ends],
-    }
-    about |= _attributes([data for _, _, data in ends], "edge")
-    return nodes, table_of_mapping(about, "edges"), bool(source.is_directed())
-
-
-def _attributes(rows: Sequence[Mapping[Any, Any]], what: str) -> dict[str, list[object]]:
-    """Columns by name over all rows, None where a row lacks one; a vector becomes one column for
-    each entry."""
-    columns: dict[str, list[object]] = {}
-    for key in dict.fromkeys(str(key) for row in rows for key in row):
-        values = [row.get(key) for row in rows]
-        width = {np.size(cast(Any, v)) for v in values if isinstance(v, (list, tuple, np.ndarray))}
-        if not width:
-            columns[key] = [v.item() if isinstance(v, np.generic) else v for v in values]
-            continue
-        if len(width) > 1 or not all(np.size(cast(Any, v)) in width for v in values):
-            raise GassipError(f"{what} attribute {key} has {min(width)} to {max(width)} entries")
-        table = np.array([np.ravel(cast(Any, v)) for v in values], dtype=np.float64)
-        columns |= {f"{key}{at}": column.tolist() for at, column in enumerate(table.T)}
-    return columns

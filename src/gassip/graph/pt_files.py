@@ -67,7 +67,7 @@ def _zip_bytes(path: Path) -> int:
 
 
 def _from_tensors(found: dict[str, object], labels: bool, path: Path) -> Parts:
-    from gassip.graph.graph import to_numpy, to_table
+    from gassip.graph.inputs import to_numpy, to_table
     from gassip.graph.memory import entries_of
 
     for key in ("adj_t", "edge_attr"):

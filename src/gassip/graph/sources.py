@@ -9,7 +9,8 @@ import torch
 
 from gassip.errors import GassipError, GassipWarning
 from gassip.graph.datasets import build
-from gassip.graph.graph import Graph, to_numpy
+from gassip.graph.graph import Graph
+from gassip.graph.inputs import to_numpy
 from gassip.graph.parts import Parts
 from gassip.graph.structure import structural_like
 from gassip.graph.table_files import EXTRA

@@ -1,225 +1,31 @@
-"""The search space: one operation per layer; `Net` is one architecture as a plain module.
+"""`Net`: one architecture as a plain module, one operation per layer (layer.py).
 
     h_0 = X,   h_l = o_l(dropout(norm(ReLU(h_{l-1})))),   no ReLU or norm before the first layer
     h_0 = (X − mean) / std by column, where the columns of X are standardised; constant columns: 0
-
-A layer keeps the weights of its operations side by side in one matrix, so one product X·W serves
-them all; a net is the same layer with one operation.
 
 Shapes: N nodes, D features, C classes, F width of a layer, O operations of a layer, B columns of
 its weight matrix.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import sqrt
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.dropout import drop, dropped_relu, kept_like, thinned
 from gassip.nn.kernels import product, transform
-from gassip.nn.propagate import MaskedGraph, propagate
+from gassip.nn.layer import Architecture as Architecture
+from gassip.nn.layer import Layer as Layer
+from gassip.nn.layer import Layers as Layers
+from gassip.nn.model import Model as Model
+from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
 
 TINY = 1e-6  # deviation of a column that is rounding, in units of its mean
 THIN_FROM = 2**18  # entries of X
-LASTING, TRAINING = (
-    8,
-    2,
-)  # columns of X per unit of the first layer up to which S X pays: taken once, or in every step
-
-
-@dataclass(frozen=True, kw_only=True)
-class Architecture:
-    """One operation per layer and the sizes around it."""
-
-    ops: tuple[str, ...]
-    hidden: tuple[int, ...]  # width of each hidden layer
-    heads: tuple[
-        int, ...
-    ] = ()  # of GATConv in each hidden layer, 1 where not given; the output layer has one
-    batch_norm: bool = False
-    standardised: bool = False  # the columns of x, by mean and deviation of the training graph
-
-    def __post_init__(self) -> None:
-        inner = len(self.ops) - 1
-        object.__setattr__(self, "heads", self.heads or (1,) * inner)
-        if len(self.hidden) != inner or len(self.heads) != inner:
-            given = f"{len(self.hidden)} widths and {len(self.heads)} heads"
-            raise GassipError(
-                f"{len(self.ops)} layers have {inner} hidden ones; {given} were given, one each "
-                f"is needed"
-            )
-        if any(h < 1 or w < 1 or w % h for w, h in zip(self.hidden, self.heads, strict=True)):
-            raise GassipError(
-                f"heads {list(self.heads)} do not divide the hidden widths {list(self.hidden)}"
-            )
-
-    def __str__(self) -> str:
-        return " ‖ ".join(self.ops)
-
-    def widths(self, features: int, classes: int) -> list[tuple[int, int]]:
-        """(in, out) of every layer."""
-        return list(zip([features, *self.hidden], [*self.hidden, classes], strict=True))
-
-
-class Layer(nn.Module):
-    """The operations of one layer: products side by side, then each operation's own propagation."""
-
-    def __init__(self, in_width: int, out_width: int, ops: tuple[str, ...], heads: int = 1) -> None:
-        super().__init__()
-        self.ops = ops
-        self.out_width = out_width
-        counts = [OPERATIONS[name].matrices for name in ops]
-        self.first = [
-            sum(counts[:k]) for k in range(len(ops) + 1)
-        ]  # where each operation's matrices start
-        self.weight = nn.Parameter(torch.empty(in_width, sum(counts) * out_width))
-        self.bias = nn.Parameter(torch.zeros(len(ops), out_width))
-        attends = any(OPERATIONS[name].attention for name in ops)
-        self.attention = (
-            nn.Parameter(torch.empty(2, heads, out_width // heads)) if attends else None
-        )
-        self.reset(gain=1.0)
-
-    def extra_repr(self) -> str:
-        heads = f", heads={self.heads}" if self.attention is not None else ""
-        return f"{' + '.join(self.ops)}, {self.weight.shape[0]} -> {self.out_width}{heads}"
-
-    @property
-    def heads(self) -> int:
-        """Attention heads, 1 without attention."""
-        return 1 if self.attention is None else self.attention.shape[1]
-
-    @torch.no_grad()
-    def reset(self, gain: float) -> None:
-        """Glorot's uniform start for each matrix, times `gain`."""
-        bound = gain * sqrt(6 / (self.weight.shape[0] + self.out_width))
-        self.weight.uniform_(-bound, bound)
-        self.bias.zero_()
-        if self.attention is not None:
-            nn.init.xavier_uniform_(self.attention)
-
-    def columns(self, k: int) -> slice:
-        """The columns of the weight matrix that belong to operation k."""
-        return slice(self.first[k] * self.out_width, self.first[k + 1] * self.out_width)
-
-    def beside(self, per_unit: Tensor) -> Tensor:
-        """A value per operation and unit, [O, F], for every column of the weight matrix, [B]."""
-        counts = torch.tensor(self.first, device=per_unit.device).diff()
-        return per_unit.repeat_interleave(counts, 0).flatten()
-
-    def propagate(self, k: int, products: Sequence[Tensor], graph: MaskedGraph) -> Tensor:
-        """Operation k on its own products, one [N, F] for each of its matrices -> [N, F]; with
-        products of several passes, [N, S, F] each, the same shape."""
-        operation, first = OPERATIONS[self.ops[k]], products[0]
-        if first.dim() == 3 and operation.attention:  # each pass has its own
-            passes = [[product[:, s] for product in products] for s in range(first.shape[1])]
-            each = [propagate(operation, graph, one_pass, self.attention) for one_pass in passes]
-            return torch.stack(each, 1) + self.bias[k]
-        rows = [product.flatten(1) for product in products]
-        return propagate(operation, graph, rows, self.attention).view_as(first) + self.bias[k]
-
-    def apart(self, products: Tensor) -> tuple[Tensor, ...]:
-        """Products side by side -> one [N, F] each; in one split, whose gradient is one
-        concatenation."""
-        if products.shape[1] == self.out_width:
-            return (products,)
-        return products.split(self.out_width, dim=1)
-
-
-class Layers(nn.ModuleList):
-    """A list of layers that a type checker can see into."""
-
-    def __getitem__(self, l: int) -> Layer:  # type: ignore[override]
-        layer = super().__getitem__(l)
-        assert isinstance(layer, Layer)
-        return layer
-
-    def __iter__(self) -> Iterator[Layer]:
-        return (self[l] for l in range(len(self)))
-
-
-@dataclass(frozen=True, eq=False)
-class SortedEdges:
-    """Edges as a PyG user holds them, in any order, made ready: self-loops dropped, sorted by
-    receiver."""
-
-    adjacency: Csr
-    order: Tensor  # [kept] which given edge each one is
-
-    @staticmethod
-    def of(edge_index: Tensor, num_nodes: int) -> "SortedEdges":
-        apart = torch.nonzero(edge_index[0] != edge_index[1]).squeeze(1)
-        sender, receiver = edge_index[:, apart]
-        order = torch.argsort(receiver * num_nodes + sender)
-        adjacency = Csr.from_sorted_edges(receiver[order], sender[order], (num_nodes, num_nodes))
-        return SortedEdges(adjacency, apart[order])
-
-    def masked(self, edge_weight: Tensor | None) -> MaskedGraph:
-        if edge_weight is None:
-            return MaskedGraph(
-                self.adjacency, torch.ones(self.order.numel(), device=self.order.device)
-            )
-        return MaskedGraph(self.adjacency, edge_weight[self.order])
-
-
-class Model(nn.Module):
-    """What the trainer asks of a net; called like any PyG model: `net(x, edge_index,
-    edge_weight=None)`."""
-
-    label_weight: float = (
-        0.0  # w of labels.py: how much labels count beside it, where they are at hand
-    )
-    label_logits: Tensor | None = None  # w o of labels.py [N, C], while it trains
-    _sorted: tuple[Tensor, int, int, SortedEdges] | None = None
-
-    def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:
-        """Class scores [N, C] on a prepared graph."""
-        raise NotImplementedError
-
-    def run_several(self, x: Tensor | Csr, graph: MaskedGraph, count: int) -> Tensor:
-        """Class scores of several passes, [N, count, C]."""
-        return torch.stack([self.run(x, graph) for _ in range(count)], 1)
-
-    def forward(
-        self, x: Tensor | Csr, edge_index: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        """Class scores [N, C] for dense or CSR x."""
-        return self.run(x, self._edges(edge_index, x.shape[0]).masked(edge_weight))
-
-    def _edges(self, edge_index: Tensor, num_nodes: int) -> SortedEdges:
-        """Sorted anew only for another tensor, or one that was written to."""
-        if torch.is_inference_mode_enabled():  # what is made there cannot be used in training
-            return SortedEdges.of(edge_index, num_nodes)
-        last = self._sorted
-        if (
-            last is None
-            or last[0] is not edge_index
-            or last[1:3] != (edge_index._version, num_nodes)
-        ):
-            last = (
-                edge_index,
-                edge_index._version,
-                num_nodes,
-                SortedEdges.of(edge_index, num_nodes),
-            )
-            self._sorted = last
-        return last[3]
-
-    def num_weights(self) -> tuple[int, int]:
-        """Weights kept and weights in all."""
-        total = sum(p.numel() for p in self.parameters())
-        return total, total
-
-    def zero_pruned(self) -> None:
-        """Write the zeros of pruned weights into the weights themselves, so that what is saved is
-        what is run."""
+# columns of X per unit of the first layer up to which S X pays: taken once, or in every step
+LASTING, TRAINING = 8, 2
 
 
 class Net(Model):

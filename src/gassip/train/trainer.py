@@ -8,6 +8,7 @@ import copy
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import cos, pi
 
 import torch
@@ -45,6 +46,28 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+@dataclass
+class Best:
+    """The best net of a training so far: its state, epoch and (score, −loss)."""
+
+    state: State
+    epoch: int = 0
+    value: tuple[float, float] = (-torch.inf, -torch.inf)
+
+    def offer(self, model: Model, value: tuple[float, float], epoch: int) -> None:
+        if value > self.value:
+            self.state, self.epoch = copy.deepcopy(model.state_dict()), epoch
+            self.value = value
+
+    def at_deadline(self, model: Model, epoch: int, pruning: Pruning | None) -> None:
+        """After `epoch` nothing more is trained: the best so far stays, else the present net."""
+        if self.epoch:
+            return
+        if pruning is not None:
+            raise TimeUp
+        self.state, self.epoch = model.state_dict(), epoch
+
+
 def train(
     model: Model,
     graph: Graph,
@@ -70,10 +93,10 @@ def train(
     masked = MaskedGraph.of(graph, lasting=True)
     weights = list(model.parameters())
     step = Adam(lr, weight_decay).of(weights)
-    best, best_state, best_epoch = (-torch.inf, -torch.inf), model.state_dict(), 0
+    best = Best(model.state_dict())
     for epoch in range(1, epochs + 1):
         if deadline is not None and deadline.passed and epoch > 1:
-            best_state, best_epoch = at_deadline(model, best_state, best_epoch, epoch - 1, pruning)
+            best.at_deadline(model, epoch - 1, pruning)
             break
         model.train()
         factor = decayed(schedule, epoch, epochs)
@@ -85,27 +108,25 @@ def train(
             step([weight.grad for weight in weights], factor)
         if pruning is not None:
             pruning.step(model, epoch)
-        settled = (
-            pruning is None or epoch >= pruning.last
-        )  # before, it is not yet the net that it is to be
+        # before, it is not yet the net that it is to be
+        settled = pruning is None or epoch >= pruning.last
         settled = settled and (epoch % validate_every == 0 or epoch == epochs)
         candidate = settled and (keep == "best" or epoch == epochs)
         row: dict[str, float] = {"epoch": epoch}
         if candidate or (settled and on_epoch):
             value, val_loss = validate(model, graph, masked, metric)
             row |= {"val_loss": val_loss, "val_score": value}
-            if candidate and ((value, -val_loss) > best or keep == "last"):
-                best, best_epoch = (value, -val_loss), epoch
-                best_state = (
-                    copy.deepcopy(model.state_dict()) if keep == "best" else model.state_dict()
-                )
+            if candidate and keep == "last":
+                best.state, best.epoch = model.state_dict(), epoch
+            elif candidate:
+                best.offer(model, (value, -val_loss), epoch)
         if on_epoch:
             on_epoch(row | {"train_loss": float(value_of_loss.detach())})
-    model.load_state_dict(best_state)
+    model.load_state_dict(best.state)
     model.zero_pruned()
     model.label_logits = None
     model.eval()
-    return best_epoch
+    return best.epoch
 
 
 def losses(
@@ -121,17 +142,6 @@ def losses(
 def decayed(schedule: str, epoch: int, epochs: int) -> float:
     """The factor of the learning rate in an epoch (from 1): (1 + cos(π (e − 1) / T)) / 2, or 1."""
     return (1 + cos(pi * (epoch - 1) / epochs)) / 2 if schedule == "cosine" else 1.0
-
-
-def at_deadline(
-    model: Model, best_state: State, best_epoch: int, epoch: int, pruning: Pruning | None
-) -> tuple[State, int]:
-    """The net to leave behind after `epoch`: the best so far, else the present one."""
-    if best_epoch:
-        return best_state, best_epoch
-    if pruning is not None:
-        raise TimeUp
-    return model.state_dict(), epoch
 
 
 @torch.no_grad()
