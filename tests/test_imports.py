@@ -36,6 +36,7 @@ ORDER = (
     ("baselines",),
     ("methods",),
     ("bench", "estimator"),
+    ("reproduce",),
     ("commands",),
     ("cli",),
     ("__main__", "runtime"),
@@ -76,6 +77,7 @@ WITHOUT_TORCH = (
     "deploy.by_rows",
     "runtime",
     "methods",
+    "reproduce.experiments",
     "cli",
 )
 

@@ -38,6 +38,7 @@ COMMANDS = (
     "run",
     "tune",
     "table",
+    "reproduce",
     "completion",
     "doctor",
 )  # modules of gassip.commands, as the help lists them

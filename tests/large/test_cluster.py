@@ -32,6 +32,8 @@ from gassip.large.rows.run import Outcome, run_on_rows
 from gassip.large.rows.search import Options
 from gassip.large.writing import write_block_model
 from gassip.nn.size import packed
+from gassip.reproduce import experiments
+from gassip.reproduce.work import overlap_task
 
 pytestmark = pytest.mark.usefixtures("one_cluster")
 MODEL = BlockModel(nodes=600, degree=8, features=6, classes=3, homophily=0.8, labelled=0.2)
@@ -159,6 +161,34 @@ def test_front_and_evaluate_in_a_cluster(
         scores.append((run / "evaluate.json").read_bytes())
     assert points[0] == points[1] and len(points[0]) == 6
     assert scores[0] == scores[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_reproduce_in_a_cluster(
+    ray_tasks: Tasks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal accuracies and overlaps with and without."""
+    monkeypatch.chdir(tmp_path)
+    here = nullcontext(InProcess())
+    monkeypatch.setattr(
+        "gassip.large.cluster.connected", lambda own: nullcontext(ray_tasks) if own else here
+    )
+    rows = (
+        experiments.row("GCN", "gcn", epochs=3, hidden=4),
+        experiments.row("DARTS", "darts", epochs=3, retrain_epochs=3, hidden=4),
+    )
+    columns = (experiments.graph("cora"),)
+    own = experiments.Experiment(title="T", show="accuracy", columns=columns, rows=rows)
+    monkeypatch.setattr(experiments, "EXPERIMENTS", {"main": own})
+    found = []
+    for folder, words in (("here", []), ("there", ["--cluster", "auto"])):
+        asked = ["reproduce", "--datasets", "debian", "--seeds", "2", "--results", folder]
+        assert cli.main([*asked, "--quiet", *words]) == 0
+        records, _ = Book(folder).read("debian")
+        found.append({record.run.key: record.accuracy for record in records})
+    assert found[0] == found[1] and len(found[0]) == 4
+    both = [tasks.map(overlap_task, 2, [("debian", 0)]) for tasks in (InProcess(), ray_tasks)]
+    assert both[0][0]["overlaps"] == both[1][0]["overlaps"]
 
 
 def test_a_worker_with_another_version_is_refused() -> None:
