@@ -15,7 +15,7 @@ from importlib import import_module
 from keyword import iskeyword
 
 from gassip import __version__
-from gassip.commands.common import HelpFormatter, Parser, fail, nearest
+from gassip.commands.common import HelpFormatter, Parser, fail, nearest, quiet_libraries
 from gassip.errors import GassipError
 from gassip.train.deadline import process_age
 
@@ -79,12 +79,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         lines = error.lines if isinstance(error, GassipError) else (line,)
         return max(fail(line) for line in lines)
-
-
-def quiet_libraries() -> None:
-    """Warnings of libraries are no line that a user can do something about; -W shows them."""
-    if not sys.warnoptions:
-        warnings.simplefilter("ignore")
 
 
 def one_line(error: Exception, command: str) -> str | None:

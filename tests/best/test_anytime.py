@@ -142,7 +142,7 @@ def test_fast_takes_the_best_plain_net(graph: Graph) -> None:
     plan = search(graph, preset("fast", graph, {"plain_epochs": 5, "retrain_epochs": 5}))
     (decision,) = [own for own in plan.decisions if own.stage == "plain"]
     scores = [float(row["score"]) for row in decision.tried]
-    assert len(scores) == 7  # four recipes, then three more architectures
+    assert len(scores) == 8  # four recipes, one standardised, three more architectures
     (taken,) = [own for own in plan.leaderboard if own.taken]
     assert taken.val_score == max(scores) and plan.teacher is None and bool(plan.edge_keep.all())
 

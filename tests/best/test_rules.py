@@ -76,6 +76,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         },
     ),
     ("sparse features", {"sparse": True}, {"feature_share": 0.5} | WORDS),
+    ("very large values", {"largest": 1e6}, {"standardised": True} | WORDS),
     ("few features", {"features": 63}, {"recipes": ["strong", "medium", "norm", "mild"]} | WORDS),
     # .35 · 8,000 = 2,800 < 3,000 = .38 · 8,000, rounded
     ("few weights", {"gcn_weights": 8000}, {"size_share": 0.38} | WORDS),
@@ -89,6 +90,7 @@ UNTOUCHED: list[tuple[str, dict[str, Any]]] = [
     ("large", {"nodes": 29_999}),
     ("large, no words", {"nodes": 30_000}),
     ("huge", {"nodes": 99_999}),
+    ("very large values", {"largest": 9e5}),
     ("few features", {"features": 64}),
     ("few weights", {"gcn_weights": 8572}),  # .35 · 8,572 = 3,000.2
 ]

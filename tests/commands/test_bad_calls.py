@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,6 +193,18 @@ def test_weights_that_are_not_numbers_are_refused(
     assert "layers.0.weight holds values that are NaN or infinite" in line
     assert runtime([str(tmp_path / "run"), "--out", str(tmp_path / "l.csv")]) == 2
     assert read_meta(tmp_path / "run")["nodes"] == 18
+
+
+def test_the_runtime_shows_no_warnings_of_libraries(place: Path, tmp_path: Path) -> None:
+    """In a process of its own, where warnings are no errors."""
+    shutil.copytree(place / "run", tmp_path / "run")
+    tensors = load((tmp_path / "run" / "model.safetensors").read_bytes())
+    tensors["layers.0.weight"][:] = 3e38
+    refit(tmp_path / "run", {"model.safetensors": save(tensors)})
+    words = ["-m", "gassip.runtime", str(tmp_path / "run"), "--out", str(tmp_path / "l.csv")]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and "too large for the net" in line
 
 
 def test_probabilities_are_numbers_and_cells_no_formulas() -> None:

@@ -11,23 +11,20 @@ from gassip.reproduce.printed import PRINTED, lines
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_rows_and_columns_exist_once(name: str) -> None:
-    experiment = EXPERIMENTS[name]
-    assert {row.method for row in experiment.rows} <= METHODS.keys()
-    assert {column.dataset for column in experiment.columns} <= DATASETS.keys()
-    for labels in (
-        [row.label for row in experiment.rows],
-        [column.label for column in experiment.columns],
-    ):
+    own = EXPERIMENTS[name]
+    assert {row.method for row in own.rows} <= METHODS.keys()
+    assert {column.dataset for column in own.columns} <= DATASETS.keys()
+    for labels in ([row.label for row in own.rows], [column.label for column in own.columns]):
         assert len(set(labels)) == len(labels)
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_what_is_printed_stands_beside_a_cell(name: str) -> None:
-    experiment = EXPERIMENTS[name]
-    columns = {column.label for column in experiment.columns}
+    own = EXPERIMENTS[name]
+    columns = {column.label for column in own.columns}
     assert all(set(cells) <= columns for cells in PRINTED[name].values())
-    if experiment.show != "statistics":
-        assert set(PRINTED[name]) <= {row.label for row in experiment.rows if not row.control}
+    if own.show != "statistics":
+        assert set(PRINTED[name]) <= {row.label for row in own.rows if not row.control}
 
 
 def test_some_printed_cells() -> None:
@@ -55,10 +52,7 @@ def test_an_experiment_on_other_graphs() -> None:
     assert main.on(["photo", "cora"]).columns == (graph("cora"), graph("photo"))
     assert main.on(["photo"]).columns == (Column(label="photo", dataset="photo"),)
     assert mettack.on(["photo"]).columns == ()
-    assert [column.attack for column in mettack.on(["cora"]).columns] == [
-        "mettack-0.05",
-        "mettack-0.25",
-    ]
+    assert [own.attack for own in mettack.on(["cora"]).columns] == ["mettack-0.05", "mettack-0.25"]
 
 
 def test_names() -> None:

@@ -48,7 +48,7 @@ from gassip.best.student import (
 from gassip.best.trials import Memory, Request, Trial, Trials, beats, validated
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
-from gassip.nn.net import Architecture
+from gassip.nn.net import Architecture, dense_of, scale_and_shift
 from gassip.paper import loop
 from gassip.paper.induce import best_plan, induce
 from gassip.paper.state import State
@@ -110,7 +110,7 @@ def search(
         return with_history(plan, rows, log)
     with seeded(seed, graph.device):
         state = loop.run(
-            graph,
+            as_read(graph, settings),
             settings.search,
             metric=metric,
             on_epoch=on_epoch,
@@ -142,6 +142,15 @@ def read_edges(
     graph = graph if weighted else unweighted(graph)
     both = log(choose_direction(graph, settings.direction, metric))
     return symmetrised(graph, both), Reading(weighted, both)
+
+
+def as_read(graph: Graph, settings: Settings) -> Graph:
+    """The graph as the search reads it: dense features standardised where all nets do so."""
+    if settings.best is None or not settings.best.recipe.standardised:
+        return graph
+    x = dense_of(graph.x).double()
+    scale, shift = scale_and_shift(x)
+    return replace(graph, x=(x * scale + shift).float())
 
 
 def with_history(plan: Plan, rows: list[Row], log: Decisions) -> Plan:
@@ -323,11 +332,11 @@ def num_rows(settings: Settings) -> int:
     epochs, best = settings.search.epochs, settings.best
     if best is None:
         return epochs
+    beside = 2  # features standardised, classes weighted
     if best.plain.plain_only:
-        return len(best.recipe.recipes) + len(plain_architectures(settings)) - 1
+        return len(best.recipe.recipes) + beside + len(plain_architectures(settings)) - 1
     teaching, pruning = best.teaching, best.pruning
     names = best.recipe.recipes
-    beside = 2  # features standardised, classes weighted
     recipes = 2 * (len(names) + beside) + teaching.teachers if len(names) > 1 else beside
     regressions = 1 + len(best.cleaning.clean_shares)
     wider = teaching.teachers if teaching.teacher_hidden > 0 else 0

@@ -1,13 +1,15 @@
 """Plain nets: light, trained on labels alone, seconds each. The preset `fast` takes the best of
 them; under a time limit they are the first that can be handed over.
 
-The first architecture is trained by each recipe, the others by the recipe that validated best.
+The first architecture is trained by each recipe, and by the best of them with each change beside
+it (best/recipe.py); the others by what validated best.
 """
 
 from dataclasses import replace
+from typing import Any
 
 from gassip.best.decisions import Decided, numbered
-from gassip.best.recipe import first_recipe, named, suited
+from gassip.best.recipe import choices_beside, first_recipe, named, suited
 from gassip.best.student import shaped, widest
 from gassip.best.trials import Request, Trial, Trials
 from gassip.graph.graph import Graph
@@ -27,11 +29,18 @@ def plain_architectures(settings: Settings) -> list[tuple[str, ...]]:
 
 
 def plain_request(
-    graph: Graph, ops: tuple[str, ...], name: str, settings: Settings, *, cut: bool = False
+    graph: Graph,
+    ops: tuple[str, ...],
+    name: str,
+    settings: Settings,
+    *,
+    cut: bool = False,
+    **changes: Any,
 ) -> Request:
-    """The widest net of these operations as light as a student, by the recipe of this name."""
+    """The widest net of these operations as light as a student, by the recipe of this name, some
+    of it changed."""
     assert settings.best is not None
-    recipe = plain_recipe(name, settings)
+    recipe = replace(plain_recipe(name, settings), **changes)
     heads, share = settings.search.heads, settings.best.student.size_share
     architecture = widest(graph, ops, recipe, heads, share, None)
     recipe = suited(recipe, shaped(ops, 1, 1, recipe), graph)
@@ -60,8 +69,14 @@ def choose_plain(trials: Trials, settings: Settings) -> Decided[Trial]:
     names, (first, *others) = settings.best.recipe.recipes, plain_architectures(settings)
     requests = [plain_request(trials.graph, first, name, settings) for name in names]
     tried = trials.train_all("plain", requests)
-    recipe = names[tried.index(highest(tried))]
-    requests = [plain_request(trials.graph, ops, recipe, settings) for ops in others]
+    recipe, changes = names[tried.index(highest(tried))], dict[str, Any]()
+    for change in choices_beside(trials.graph, trials.metric, settings).values():
+        request = plain_request(trials.graph, first, recipe, settings, **changes, **change)
+        (trial,) = trials.train_all("plain", [request])
+        if trial.value > highest(tried).value:
+            changes |= change
+        tried.append(trial)
+    requests = [plain_request(trials.graph, ops, recipe, settings, **changes) for ops in others]
     tried += trials.train_all("plain", requests)
     taken = highest(tried)
     by_name = numbered(tried)

@@ -92,6 +92,7 @@ def first_recipe(settings: Settings, metric: Metric = "accuracy") -> Recipe:
         distillation=settings.best.student.distillation,
         prune_rule=settings.best.pruning.prune_rule,
         fit_bias=metric == "macro-f1",
+        standardised=settings.best.recipe.standardised,
     )
 
 
@@ -170,8 +171,9 @@ def choices_beside(graph: Graph, metric: Metric, settings: Settings) -> dict[str
     """What may be changed in a recipe of any name, in the order in which it is tried."""
     assert settings.best is not None
     choices: dict[str, dict[str, Any]] = {}
+    recipe = settings.best.recipe
     dense = not graph.has_sparse_features and graph.preparation is None
-    if settings.best.recipe.standardise_features and dense:
+    if recipe.standardise_features and dense and not recipe.standardised:
         choices["features standardised"] = {"standardised": True}
     if metric == "macro-f1":
         choices["classes weighted"] = {"class_weights": True}

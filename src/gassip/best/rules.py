@@ -20,6 +20,7 @@ class Facts:
     sparse: bool  # the features are stored sparse
     features: int
     gcn_weights: int  # of a GCN with 64 hidden units
+    largest: float = 0.0  # absolute value of a dense feature
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,9 @@ MANY_LABELS = Threshold(
 SIZE_SHARE = Threshold(0.35, "of a GCN-64's weights", "the default size of a student")
 FEW_WEIGHTS = Threshold(3000, "weights", "12 kB: a smaller net is of no use to anyone")
 LARGE = Threshold(30_000, "nodes", "fewer epochs suffice, and larger steps where features are few")
+VERY_LARGE = Threshold(
+    1e6, "feature value", "on values as given training diverges or learns nothing"
+)
 HUGE = Threshold(100_000, "nodes", "fewer still; batch norm validates best there")
 
 HIDDEN = 64  # units of a candidate
@@ -197,6 +201,14 @@ def with_gcn_appnp(given: Mapping[str, Any]) -> list[str]:
 
 
 RULES = (
+    Rule(
+        "very large values",
+        f"a dense feature reaches {VERY_LARGE:,.0f}",
+        lambda facts: facts.largest >= VERY_LARGE,
+        lambda facts, given: {"standardised": True},
+        "all nets and the search on standardised features",
+        "VERY_LARGE; on other features the choice is made by validation",
+    ),
     Rule(
         "many labels",
         f"at least {MANY_LABELS:.0%} of the nodes are labelled",

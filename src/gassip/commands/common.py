@@ -7,6 +7,7 @@ import argparse
 import difflib
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
@@ -28,6 +29,12 @@ def fail(message: str, status: int = 2) -> int:
 def warn(message: str) -> None:
     """One line on stderr; the command goes on."""
     print("gassip: warning:", " ".join(message.split()), file=sys.stderr)
+
+
+def quiet_libraries() -> None:
+    """Warnings of libraries are no line that a user can do something about; -W shows them."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
 
 
 def nearest(given: str, known: Iterable[str]) -> str | None:

@@ -35,6 +35,8 @@ def decided_rows(meta: "Meta") -> list[tuple[str, str]]:
     rows = []
     if meta["symmetrised"]:
         rows.append(("direction", "edges are symmetrised"))
+    if meta["recipe"].get("standardised"):
+        rows.append(("features", "standardised by the net: mean 0, deviation 1"))
     if "weighted" in meta["source"]:
         used = meta["source"]["weighted"]
         rows.append(("edge weights", "used" if used else "left out: no gain on validation"))

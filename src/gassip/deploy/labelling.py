@@ -1,6 +1,7 @@
 """Labels of a run's nodes, or of another graph's, as CSV, without torch; and the command line of
 `python -m gassip.runtime`."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +21,13 @@ from gassip.runs.format import Precision, labels_csv, only_here, read_meta
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    from gassip.commands.common import fail
+    from gassip.commands.common import fail, quiet_libraries
 
     args = _parser().parse_args(argv)
     try:
-        return _carry_out(args)
+        with warnings.catch_warnings():
+            quiet_libraries()
+            return _carry_out(args)
     except GassipError as error:
         return max(fail(line) for line in error.lines)
     except OSError as error:

@@ -229,10 +229,9 @@ class Net(Model):
             return
         dense = dense_of(x).double()
         columns = dense if self.feature_index is None else dense[:, self.feature_index]
-        std, mean = columns.std(0, correction=0), columns.mean(0)
-        scale = torch.where(std > TINY * mean.abs(), 1 / std.clamp_min(1e-30), 0.0)
+        scale, shift = scale_and_shift(columns)
         self.input_scale.copy_(scale)
-        self.input_shift.copy_(-mean * scale)
+        self.input_shift.copy_(shift)
 
     def num_weights(self) -> tuple[int, int]:
         """Weights kept by the mask and weights in all; biases, attention and norms count as
@@ -259,6 +258,13 @@ def net_for(
 def worth_thinning(x: Csr) -> bool:
     """Whether what dropout removes from X is better not stored; small products are too quick."""
     return x.nnz >= THIN_FROM and x.col.device.type == "cpu"
+
+
+def scale_and_shift(x: Tensor) -> tuple[Tensor, Tensor]:
+    """What brings each column to mean 0 and deviation 1; to 0 where it is constant."""
+    std, mean = x.std(0, correction=0), x.mean(0)
+    scale = torch.where(std > TINY * mean.abs(), 1 / std.clamp_min(1e-30), 0.0)
+    return scale, -mean * scale
 
 
 def dense_of(x: Tensor | Csr) -> Tensor:

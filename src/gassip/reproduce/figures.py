@@ -34,11 +34,11 @@ class Drawing:
 
 def drawn(name: str, experiment: Experiment, cells: Cells) -> Drawing | None:
     """The figure of an experiment that has one; None where nothing is known yet."""
-    known = [column for column in experiment.columns if of(cells, column)]
+    own = [column for column in experiment.columns if of(cells, column)]
     maker = MAKERS.get(experiment.draw or "")
-    if maker is None or not known:
+    if maker is None or not own:
         return None
-    return laid_out([maker(name, experiment, cells, column) for column in known], experiment)
+    return laid_out([maker(name, experiment, cells, column) for column in own], experiment)
 
 
 def of(cells: Cells, column: Column) -> list[Cell]:
@@ -61,7 +61,7 @@ def laid_out(parts: Sequence[Panel | Dots], experiment: Experiment) -> Drawing:
 
 def _dots(name: str, experiment: Experiment, cells: Cells, column: Column) -> Dots:
     """Each row's mean and deviation; what the paper prints as a ring."""
-    lines = [
+    own = [
         Dot(
             name=row.label,
             value=middle(values(cells.get((row, column)))),
@@ -71,17 +71,17 @@ def _dots(name: str, experiment: Experiment, cells: Cells, column: Column) -> Do
         )
         for row in experiment.rows
     ]
-    rings = any(dot.ring is not None for dot in lines)
+    rings = any(dot.ring is not None for dot in own)
     unit = f"{UNIT}; rings: printed" if rings else UNIT
-    return Dots(title=column.label, unit=unit, dots=lines)
+    return Dots(title=column.label, unit=unit, dots=own)
 
 
-def middle(found: Sequence[float]) -> float:
-    return fmean(found) if found else nan
+def middle(own: Sequence[float]) -> float:
+    return fmean(own) if own else nan
 
 
-def deviation(found: Sequence[float]) -> float:
-    return stdev(found) if len(found) > 1 else 0.0
+def deviation(own: Sequence[float]) -> float:
+    return stdev(own) if len(own) > 1 else 0.0
 
 
 def number(text: str | None) -> float | None:
@@ -96,15 +96,15 @@ def _curves(name: str, experiment: Experiment, cells: Cells, column: Column) -> 
     """A curve for each setting that is varied."""
     curves: dict[str, list[tuple[float, list[float]]]] = {}
     for row in experiment.rows:
-        found = values(cells.get((row, column)))
-        if row.at is not None and found:
-            curves.setdefault(row.at[0], []).append((row.at[1], found))
+        own = values(cells.get((row, column)))
+        if row.at is not None and own:
+            curves.setdefault(row.at[0], []).append((row.at[1], own))
     series = [
         Series(
             name=curve,
             x=[x + 0.012 * at for x, _ in points],  # bars of two curves stand apart
-            y=[fmean(found) for _, found in points],
-            errors=[deviation(found) for _, found in points],
+            y=[fmean(own) for _, own in points],
+            errors=[deviation(own) for _, own in points],
             colour=at + 1,
             size=3.0,
         )
@@ -117,14 +117,14 @@ def _scatter(name: str, experiment: Experiment, cells: Cells, column: Column) ->
     """Each method's accuracy against its weights; controls in another colour."""
     series = []
     for colour, is_control in ((1, False), (3, True)):
-        points = [cell for cell in of(cells, column) if cell.row.control == is_control]
+        own = [cell for cell in of(cells, column) if cell.row.control == is_control]
         series.append(
             Series(
                 name="controls" if is_control else "methods",
-                x=[mean(cell.good, "weights_kept") for cell in points],
-                y=[fmean(values(cell)) for cell in points],
-                errors=[deviation(values(cell)) for cell in points],
-                names=[cell.row.label for cell in points],
+                x=[mean(cell.good, "weights_kept") for cell in own],
+                y=[fmean(values(cell)) for cell in own],
+                errors=[deviation(values(cell)) for cell in own],
+                names=[cell.row.label for cell in own],
                 colour=colour,
                 line=False,
                 size=4.0,

@@ -48,6 +48,7 @@ class RecipeTrials(Part):
     standardise_features: bool = setting(
         True, "standardise dense features if that validates better"
     )
+    standardised: bool = setting(False, "standardise dense features from the start")
 
     def __post_init__(self) -> None:
         super().__post_init__()
