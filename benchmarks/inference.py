@@ -6,6 +6,11 @@ one search, and the smallest whose validation accuracy is not below that of PyG'
 The test accuracy of both is printed; it chooses nothing. The other nets are those of SEARCHES; on
 arxiv-standin a short search gives the sizes, which is all that speed depends on.
 
+With two threads torch shares its products between both. The runtime keeps to one thread: its
+products are so small that waking a second takes longer than it saves (deploy/numpy_products.py). So
+its lead over our own GCN-64 in torch is smaller there: 1.45 × was measured on Cora, where 1.5 is
+the bar.
+
 Every number of a dataset and a thread count comes from one process in which the sides take turns
 (latency.py). `python -m benchmarks.inference [dataset ...]`.
 """

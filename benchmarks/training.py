@@ -1,5 +1,11 @@
 """Training: R seeds at once against R single runs; `gcn` and `gat` against PyG's own layers with
-dense X."""
+dense X.
+
+Ten seeds at once gain 3.1 × on Cora and 3.5 × on CiteSeer on an AMD EPYC, 2.4 × and 2.8 × on an
+Intel Xeon, both with AVX-512: there the bar is missed. What copies cannot share limits the gain:
+the dropout of X, the products with what it leaves, their gradient and the step of Adam are about
+six tenths of a batched epoch. Single runs have the same kernels.
+"""
 
 from collections.abc import Callable
 
