@@ -109,6 +109,20 @@ def test_a_grid_by_hand(toy: Graph) -> None:
     assert beside.rows[0] == ["GCN", "–", "80.93±0.67"]
 
 
+def test_a_control_is_compared_by_search(toy: Graph) -> None:
+    """Search 0: 60 and 62 less 50 and 50, 11; search 1: 55 less 50, 5: 8 ± 3."""
+    other = replace(control("C", "gassip-all-edges"), control_of="GASSIP")
+    both = []
+    for method, tests in ((GASSIP, (0.60, 0.62, 0.55)), (other, (0.5, 0.5, 0.5))):
+        empty = planned(method, COLUMN, toy, Amount(2, 2))
+        made = [record(run, test) for run, test in zip(empty.runs, tests, strict=False)]
+        both.append(replace(empty, there=made))
+    assert tables.differences(both) == [
+        "toy: GASSIP less “C”: +8.00 ± 3.00 (standard error over 2 searches)."
+    ]
+    assert tables.differences(both[1:]) == []
+
+
 def test_sizes_and_architectures_by_hand(toy: Graph) -> None:
     own = Experiment(title="T", show="sizes", columns=(COLUMN,), rows=(GASSIP,))
     filled = cell(toy, GASSIP, [0.5], edges_total=10, architecture=["GCNConv", "Linear"])

@@ -11,20 +11,23 @@ from gassip.reproduce.printed import PRINTED, lines
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_rows_and_columns_exist_once(name: str) -> None:
-    own = EXPERIMENTS[name]
-    assert {row.method for row in own.rows} <= METHODS.keys()
-    assert {column.dataset for column in own.columns} <= DATASETS.keys()
-    for labels in ([row.label for row in own.rows], [column.label for column in own.columns]):
+    experiment = EXPERIMENTS[name]
+    assert {row.method for row in experiment.rows} <= METHODS.keys()
+    assert {column.dataset for column in experiment.columns} <= DATASETS.keys()
+    for labels in (
+        [row.label for row in experiment.rows],
+        [column.label for column in experiment.columns],
+    ):
         assert len(set(labels)) == len(labels)
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_what_is_printed_stands_beside_a_cell(name: str) -> None:
-    own = EXPERIMENTS[name]
-    columns = {column.label for column in own.columns}
+    experiment = EXPERIMENTS[name]
+    columns = {column.label for column in experiment.columns}
     assert all(set(cells) <= columns for cells in PRINTED[name].values())
-    if own.show != "statistics":
-        assert set(PRINTED[name]) <= {row.label for row in own.rows if not row.control}
+    if experiment.show != "statistics":
+        assert set(PRINTED[name]) <= {row.label for row in experiment.rows if not row.beside}
 
 
 def test_some_printed_cells() -> None:
@@ -52,7 +55,10 @@ def test_an_experiment_on_other_graphs() -> None:
     assert main.on(["photo", "cora"]).columns == (graph("cora"), graph("photo"))
     assert main.on(["photo"]).columns == (Column(label="photo", dataset="photo"),)
     assert mettack.on(["photo"]).columns == ()
-    assert [own.attack for own in mettack.on(["cora"]).columns] == ["mettack-0.05", "mettack-0.25"]
+    assert [column.attack for column in mettack.on(["cora"]).columns] == [
+        "mettack-0.05",
+        "mettack-0.25",
+    ]
 
 
 def test_names() -> None:

@@ -1,8 +1,9 @@
 """The paper's tables and figures by name: an entry has the methods (rows), the graphs (columns),
 what is shown of their runs, and the notes that belong under it.
 
-A cell is a row on a column: the runs of one method, with these settings, on one graph. Rows below
-the paper's own are controls, which the paper does not have. Nothing here needs torch.
+A cell is a row on a column: the runs of one method, with these settings, on one graph. Below the
+paper's rows stand controls and other methods, which the paper does not have. Nothing here needs
+torch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,8 @@ class Row:
     label: str
     method: str
     settings: Mapping[str, str] = field(default_factory=dict)
-    control: bool = False  # not in the paper
+    beside: Literal["", "control", "also"] = ""  # not in the paper
+    control_of: str = ""  # the row whose searches it shares
     at: tuple[str, float] | None = None  # curve and place of a point, where rows are drawn so
     whole: bool = False  # training is a part of the search
 
@@ -91,7 +93,11 @@ def row(label: str, method: str, **settings: object) -> Row:
 
 
 def control(label: str, method: str, **settings: object) -> Row:
-    return replace(row(label, method, **settings), control=True)
+    return replace(row(label, method, **settings), beside="control")
+
+
+def also(label: str, method: str) -> Row:
+    return replace(row(label, method), beside="also")
 
 
 FIVE = graphs(*LABELS)
@@ -100,12 +106,14 @@ DROPEDGE = row("DropEdge", "dropedge")
 NEURALSPARSE, PTDNET = row("NeuralSparse", "neuralsparse"), row("PTDNet", "ptdnet")
 DARTS, GRAPHNAS = row("DARTS", "darts"), row("GraphNAS", "graphnas")
 GASSO, UGS, GASSIP = row("GASSO", "gasso"), row("UGS", "ugs"), row("GASSIP", "gassip")
-ALL_EDGES = control("GASSIP's nets, all edges", "gassip-all-edges")
-RANDOM_EDGES = control("GASSIP's nets, random edges", "gassip-random-edges")
+ALL_EDGES, RANDOM_EDGES = (
+    replace(control(f"GASSIP's nets, {kind} edges", f"gassip-{kind}-edges"), control_of="GASSIP")
+    for kind in ("all", "random")
+)
 HALF_GCN = control("GCN, half of the weights at random", "random-mask")
 CUT_GCN = control("GCN, a tenth of the edges at random", "random-edges")
 SMALL_GCN = control("GCN, 16 hidden units", "small-gcn")
-BEST = control("gassip's preset best", "gassip-best")
+BEST = also("gassip's preset best", "gassip-best")
 
 TIMES = "Times are of the machines below, under what load they had: compare within a column."
 K_AND_LAMBDA = "The paper read K and λ off test accuracy."
@@ -146,7 +154,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             row("Early Bird", "earlybird"),
             GASSIP,
             *(HALF_GCN, CUT_GCN, control("GCN, smallest weights removed", "magnitude"), SMALL_GCN),
-            control("GLNN, an MLP taught by a GCN", "glnn"),
+            also("GLNN, an MLP taught by a GCN", "glnn"),
             BEST,
         ),
     ),
@@ -212,7 +220,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             *(GCN, GAT, ARMA, DROPEDGE),
             *(row("GCN Jaccard", "gcn-jaccard"), row("RGCN", "rgcn"), GRAPHNAS, GASSO, DARTS),
             GASSIP,
-            *(ALL_EDGES, control("GNNGuard", "gnnguard"), control("MLP, no graph", "mlp"), BEST),
+            *(ALL_EDGES, also("GNNGuard", "gnnguard"), control("MLP, no graph", "mlp"), BEST),
         ),
         anywhere=False,
         notes=(

@@ -17,6 +17,7 @@ from gassip.reproduce.tables import Cells, Seeds, by_share, mean, values
 
 WIDTH, HEIGHT, GAP, EACH_ROW = 420.0, 320.0, 20.0, 2  # px of a panel; panels in a row
 UNIT = "test accuracy, per cent"
+COLOURS = {"": 1, "control": 3, "also": 2}
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Drawing:
 
 def drawn(name: str, experiment: Experiment, cells: Cells) -> Drawing | None:
     """The figure of an experiment that has one; None where nothing is known yet."""
-    own = [column for column in experiment.columns if of(cells, column)]
+    known = [column for column in experiment.columns if of(cells, column)]
     maker = MAKERS.get(experiment.draw or "")
-    if maker is None or not own:
+    if maker is None or not known:
         return None
-    return laid_out([maker(name, experiment, cells, column) for column in own], experiment)
+    return laid_out([maker(name, experiment, cells, column) for column in known], experiment)
 
 
 def of(cells: Cells, column: Column) -> list[Cell]:
@@ -61,27 +62,27 @@ def laid_out(parts: Sequence[Panel | Dots], experiment: Experiment) -> Drawing:
 
 def _dots(name: str, experiment: Experiment, cells: Cells, column: Column) -> Dots:
     """Each row's mean and deviation; what the paper prints as a ring."""
-    own = [
+    lines = [
         Dot(
             name=row.label,
             value=middle(values(cells.get((row, column)))),
             error=deviation(values(cells.get((row, column)))),
             ring=number(printed(name).get(row.label, {}).get(column.label)),
-            colour=3 if row.control else 1,
+            colour=COLOURS[row.beside],
         )
         for row in experiment.rows
     ]
-    rings = any(dot.ring is not None for dot in own)
+    rings = any(dot.ring is not None for dot in lines)
     unit = f"{UNIT}; rings: printed" if rings else UNIT
-    return Dots(title=column.label, unit=unit, dots=own)
+    return Dots(title=column.label, unit=unit, dots=lines)
 
 
-def middle(own: Sequence[float]) -> float:
-    return fmean(own) if own else nan
+def middle(found: Sequence[float]) -> float:
+    return fmean(found) if found else nan
 
 
-def deviation(own: Sequence[float]) -> float:
-    return stdev(own) if len(own) > 1 else 0.0
+def deviation(found: Sequence[float]) -> float:
+    return stdev(found) if len(found) > 1 else 0.0
 
 
 def number(text: str | None) -> float | None:
@@ -96,15 +97,15 @@ def _curves(name: str, experiment: Experiment, cells: Cells, column: Column) -> 
     """A curve for each setting that is varied."""
     curves: dict[str, list[tuple[float, list[float]]]] = {}
     for row in experiment.rows:
-        own = values(cells.get((row, column)))
-        if row.at is not None and own:
-            curves.setdefault(row.at[0], []).append((row.at[1], own))
+        found = values(cells.get((row, column)))
+        if row.at is not None and found:
+            curves.setdefault(row.at[0], []).append((row.at[1], found))
     series = [
         Series(
             name=curve,
             x=[x + 0.012 * at for x, _ in points],  # bars of two curves stand apart
-            y=[fmean(own) for _, own in points],
-            errors=[deviation(own) for _, own in points],
+            y=[fmean(found) for _, found in points],
+            errors=[deviation(found) for _, found in points],
             colour=at + 1,
             size=3.0,
         )
@@ -114,17 +115,18 @@ def _curves(name: str, experiment: Experiment, cells: Cells, column: Column) -> 
 
 
 def _scatter(name: str, experiment: Experiment, cells: Cells, column: Column) -> Panel:
-    """Each method's accuracy against its weights; controls in another colour."""
+    """Each method's accuracy against its weights; what the paper does not have in other
+    colours."""
     series = []
-    for colour, is_control in ((1, False), (3, True)):
-        own = [cell for cell in of(cells, column) if cell.row.control == is_control]
+    for beside, colour in COLOURS.items():
+        points = [cell for cell in of(cells, column) if cell.row.beside == beside]
         series.append(
             Series(
-                name="controls" if is_control else "methods",
-                x=[mean(cell.good, "weights_kept") for cell in own],
-                y=[fmean(values(cell)) for cell in own],
-                errors=[deviation(values(cell)) for cell in own],
-                names=[cell.row.label for cell in own],
+                name=beside,
+                x=[mean(cell.good, "weights_kept") for cell in points],
+                y=[fmean(values(cell)) for cell in points],
+                errors=[deviation(values(cell)) for cell in points],
+                names=[cell.row.label for cell in points],
                 colour=colour,
                 line=False,
                 size=4.0,

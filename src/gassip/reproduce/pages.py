@@ -18,7 +18,7 @@ TITLE = "The paper's tables and figures"
 ABOUT = (
     "Our figures are read from records; printed ones are the paper's (Xie et al., KDD 2024). "
     "In brackets: searches × trainings, or trainings. Validation nodes choose everything, "
-    "accuracy is that of test nodes. Controls are not in the paper."
+    "accuracy is that of test nodes. Rows named control or also are not in the paper."
 )
 
 
@@ -115,7 +115,14 @@ def html_part(part: Part) -> Element:
     if part.drawing is not None:
         drawing = part.drawing
         drawn = picture(drawing.content, drawing.width, drawing.height, drawing.name)
-        content.append(tag("figure", drawn, style=f"max-width:{drawing.width:g}px"))
+        content.append(tag("figure", drawn, style=f"margin:12px 0;max-width:{drawing.width:g}px"))
     if part.notes:
-        content.append(tag("ul", *(tag("li", note) for note in part.notes), class_="about"))
+        content.append(
+            tag(
+                "ul",
+                *(tag("li", note) for note in part.notes),
+                class_="about",
+                style="margin-top:12px",
+            )
+        )
     return section(part.name, part.title, *content)

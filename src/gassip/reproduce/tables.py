@@ -109,7 +109,7 @@ def is_untuned(cell: Cell) -> bool:
 
 
 def label(row: Row) -> str:
-    return f"control: {row.label}" if row.control else row.label
+    return f"{row.beside}: {row.label}" if row.beside else row.label
 
 
 def grid(name: str, experiment: Experiment, cells: Cells) -> Table:
@@ -217,9 +217,41 @@ def after_first(heads: Sequence[str]) -> frozenset[int]:
     return frozenset(range(1, len(heads)))
 
 
-def remarks(cells: Sequence[Cell], show: str = "accuracy") -> list[str]:
-    """What a reader has to know of these cells: untuned nets, what is missing, what is not used."""
+def differences(cells: Sequence[Cell]) -> list[str]:
+    """Each row less the controls that share its searches: mean and standard error over searches of
+    the differences of equal seeds."""
+    by_place = {(cell.row.label, cell.column): cell for cell in cells}
     out = []
+    for cell in cells:
+        found = by_place.get((cell.row.control_of, cell.column))
+        steps = by_search(found, cell) if found is not None else []
+        if found is not None and steps:
+            error = f" ± {stdev(steps) / len(steps) ** 0.5:.2f}" if len(steps) > 1 else ""
+            what = f"{found.row.label} less “{cell.row.label}”: {fmean(steps):+.2f}{error}"
+            out.append(f"{cell.column.label}: {what} ({counted_searches(len(steps))}).")
+    return out
+
+
+def counted_searches(count: int) -> str:
+    return f"standard error over {count} searches" if count > 1 else "one search"
+
+
+def by_search(found: Cell, other: Cell) -> list[float]:
+    """The mean difference of each search, over the trainings that both have."""
+    theirs = {(r.run.search_seed, r.run.retrain_seed): accuracy(r) for r in other.good}
+    steps: dict[int | None, list[float]] = {}
+    for record in found.good:
+        mine, seed = accuracy(record), record.run.search_seed
+        their = theirs.get((seed, record.run.retrain_seed))
+        if mine is not None and their is not None:
+            steps.setdefault(seed, []).append(mine - their)
+    return [fmean(each) for each in steps.values()]
+
+
+def remarks(cells: Sequence[Cell], show: str = "accuracy") -> list[str]:
+    """What a reader has to know of these cells: controls, untuned nets, what is missing, what is
+    not used."""
+    out = differences(cells) if show == "accuracy" else []
     if show in ("accuracy", "sizes") and any(is_untuned(c) and c.good for c in cells):
         out.append("° width and dropout are not tuned on this graph (`gassip tune` tunes them).")
     if show == "retrain" and any(ran_together(cell) for cell in cells):
