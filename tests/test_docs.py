@@ -49,6 +49,14 @@ def test_links_lead_somewhere(path: Path) -> None:
             }
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_prose_fits_100_columns(path: Path) -> None:
+    """Code and tables may be wider."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    wide = [line for line in prose.splitlines() if len(line) > 100 and line.lstrip()[:1] != "|"]
+    assert wide == []
+
+
 def test_the_index_names_every_document() -> None:
     text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     assert [own.name for own in ROOT.glob("docs/*.md") if f"({own.name})" not in text] == [

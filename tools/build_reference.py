@@ -9,7 +9,7 @@ import argparse
 import inspect
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, fill
 from typing import Any, Literal, get_args, get_origin
 
 from torch import nn
@@ -23,6 +23,7 @@ from gassip.settings.presets import MAKERS, PRESETS
 from gassip.settings.settings import FIELDS, Field
 from gassip.train import events, loggers
 
+WIDTH = 100
 FILE = Path(__file__).parent.parent / "docs" / "REFERENCE.md"
 HEAD = """# Reference
 
@@ -34,6 +35,12 @@ Written by `python tools/build_reference.py` from the code; a test compares them
 def reference() -> str:
     parts = [HEAD, *commands(), *settings(), *names()]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    return fill(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def cell(text: str) -> str:
@@ -54,7 +61,7 @@ def commands() -> Iterator[str]:
     yield "## Commands\n"
     for name, own in parser.commands.items():
         yield f"### gassip {name}\n"
-        yield f"{own.description}\n"
+        yield f"{wrapped(own.description or '')}\n"
         example = str(own.epilog).partition("example: ")[2].splitlines()
         yield f"```bash\n{example[0]}\n```\n"
         yield from table(("argument", "meaning"), arguments(own))
@@ -127,7 +134,7 @@ def names() -> Iterator[str]:
     for module in (events, loggers):
         yield f"### {module.__name__}\n"
         first, _, rest = (module.__doc__ or "").partition("\n")
-        yield f"{first}\n\n```text\n{dedent(rest).strip()}\n```\n"
+        yield f"{wrapped(first)}\n\n```text\n{dedent(rest).strip()}\n```\n"
 
 
 def described(name: str, value: Any) -> Iterator[str]:
@@ -135,8 +142,8 @@ def described(name: str, value: Any) -> Iterator[str]:
     yield f"### {name}\n"
     call = "" if issubclass_of(value, Exception) else signature(value)
     if call:
-        yield f"```text\n{name}{call}\n```\n"
-    yield f"{paragraph(value)}\n"
+        yield f"```text\n{wrapped(name + call, '    ')}\n```\n"
+    yield f"{wrapped(paragraph(value))}\n"
     if inspect.isclass(value) and not issubclass(value, (Exception, nn.Module)):
         rows = [(f"`{own}{call}`", paragraph(found)) for own, call, found in members(value)]
         if rows:
