@@ -78,6 +78,10 @@ def test_make_targets_exist() -> None:
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
 
 
+def test_it_is_read_at_once() -> None:
+    assert len(README.splitlines()) <= 150
+
+
 def test_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README)
     assert links and all((ROOT / link).exists() for link in links if "://" not in link)
