@@ -58,6 +58,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         ("gassip search --dataset ", set(DATASETS)),
         ("gassip export run --format ", set(FORMATS)),
         ("gassip run gassi", {name for name in METHODS if name.startswith("gassi")}),
+        ("gassip reproduce ma", {"main"}),
         ("gassip completion z", {"zsh"}),
     ],
 )

@@ -11,8 +11,8 @@ from gassip.cli import main
 from gassip.commands.reproduce import duration
 from gassip.reproduce import experiments
 from gassip.reproduce.experiments import Experiment, graph, row
-from gassip.reproduce.work import OutOfTime, Work, until
-from gassip.train.deadline import Deadline
+from gassip.reproduce.work import OutOfTime, Work
+from gassip.train.deadline import Deadline, interrupted
 
 WORDS = ["reproduce", "--datasets", "debian", "--seeds", "2", "--quiet"]
 QUICK = {"epochs": 3, "retrain_epochs": 3, "hidden": 4}
@@ -48,19 +48,20 @@ def test_runs_are_done_once_and_rendered(capsys: pytest.CaptureFixture[str]) -> 
     assert main(WORDS) == 0
     records, _ = Book("results").read("debian")
     done = sorted(
-        (own.run.method, own.run.search_seed or 0, own.run.retrain_seed) for own in records
+        (record.run.method, record.run.search_seed or 0, record.run.retrain_seed)
+        for record in records
     )
     assert done == [("darts", 0, 0), ("darts", 0, 1), ("gcn", 0, 0), ("gcn", 0, 1)]
     assert "4 runs\n" in capsys.readouterr().out
     text = Path("reproduce/index.md").read_text()
     assert "| debian | 3,134 | – | 14,300 |" in text and "![Two methods](main.svg)" in text
-    tests = [100 * own.accuracy["test"] for own in records if own.run.method == "gcn"]
+    tests = [100 * record.accuracy["test"] for record in records if record.run.method == "gcn"]
     assert f"{sum(tests) / 2:.2f} ± " in text and "missing" not in text
     assert "GCN" in Path("reproduce/index.html").read_text()
     before = Path("results/debian.jsonl").read_bytes()
     assert main(WORDS) == 0
     assert Path("results/debian.jsonl").read_bytes() == before
-    assert sorted(own.name for own in Path("reproduce").iterdir()) == [
+    assert sorted(file.name for file in Path("reproduce").iterdir()) == [
         "index.html",
         "index.md",
         "main.svg",
@@ -71,10 +72,10 @@ def test_processes_give_the_same_records() -> None:
     assert main([*WORDS, "main", "--jobs", "2", "--results", "apart"]) == 0
     assert main([*WORDS, "main"]) == 0
     apart, here = (Book(folder).read("debian")[0] for folder in ("apart", "results"))
-    assert {own.run.key: own.accuracy for own in apart} == {
-        own.run.key: own.accuracy for own in here
+    assert {record.run.key: record.accuracy for record in apart} == {
+        record.run.key: record.accuracy for record in here
     }
-    assert len(apart) == 4 and all(own.status == "ok" for own in apart)
+    assert len(apart) == 4 and all(record.status == "ok" for record in apart)
 
 
 def test_the_list_and_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +105,7 @@ def test_a_run_that_is_out_of_time_is_no_failure(tmp_path: Path) -> None:
     run = Run(method="gcn", settings={}, dataset="debian")
     method, _ = method_for(run, graph_of(run), {"epochs": "100000"})
     told: list[Record] = []
-    with pytest.raises(OutOfTime), until(Deadline.after(0.5)):
+    with pytest.raises(OutOfTime), interrupted(Deadline.after(0.5), OutOfTime):
         carry_out(seeded(run, method, seed=0, searches=1, trainings=1), lambda r, s: told.append(r))
     assert told == []
 
@@ -140,7 +141,7 @@ def test_wrong_use_is_one_line(
     assert main(["reproduce", *datasets, "--quiet", *words]) == 2
     shown = capsys.readouterr()
     assert said in shown.err.splitlines()[-1] and shown.out == ""
-    assert sorted(own.name for own in Path().iterdir()) == ["file", "other"]
+    assert sorted(file.name for file in Path().iterdir()) == ["file", "other"]
 
 
 def test_a_graph_that_is_not_here_is_left_out(
@@ -158,8 +159,8 @@ def test_a_graph_that_is_not_here_is_left_out(
 def test_batches_hold_each_run_once() -> None:
     from gassip.reproduce.cells import Amount
 
-    own = {name: one.on(["debian"]) for name, one in TINY.items() if name != "mettack"}
-    work = Work(own, Book("results"), Amount(1, 2), say=print, fetch=False)
+    asked = {name: one.on(["debian"]) for name, one in TINY.items() if name != "mettack"}
+    work = Work(asked, Book("results"), Amount(1, 2), say=print, fetch=False)
     alone = work.batches(together=False, retry=False)
     assert [batch.title for batch in alone] == ["gcn on debian, 2 runs", "darts on debian, 2 runs"]
     (batch,) = work.batches(together=True, retry=False)
@@ -169,7 +170,7 @@ def test_batches_hold_each_run_once() -> None:
 
 
 def test_durations() -> None:
-    assert [duration(own) for own in (0, 61, 5400, 3 * 86400)] == [
+    assert [duration(seconds) for seconds in (0, 61, 5400, 3 * 86400)] == [
         "0 min",
         "2 min",
         "1.5 h",

@@ -23,7 +23,7 @@ CASES = {
     "budgets": 150,
     "values of settings": 150,
     "settings files": 150,
-    "flags": 117,
+    "flags": 127,
     "run folders": 240,
     "checkpoints": 100,
     "npz": 25 * PARTS,

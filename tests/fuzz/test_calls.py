@@ -94,6 +94,7 @@ FIRST: dict[str, list[str]] = {
     "tune": ["gcn", "--data", "G"],
     "table": ["--results", "results"],
     "leaderboard": ["RUN"],
+    "reproduce": ["main", "--datasets", "debian", "--quiet"],
 }  # a good call of each command; others have no flags that take a text
 MOST_FLAGS = {"search": 24, "front": 12, "evaluate": 6, "run": 15}
 

@@ -30,9 +30,9 @@ def record(run: Run, test: float, **more: Any) -> Record:
     return Record(run=run, **(given | {"weights_kept": 100, "edges_kept": 9} | more))
 
 
-def cell(toy: Graph, own: Row, tests: list[float], **more: Any) -> Cell:
+def cell(toy: Graph, method: Row, tests: list[float], **more: Any) -> Cell:
     """With one record of each seed."""
-    empty = planned(own, COLUMN, toy, Amount(1, len(tests)))
+    empty = planned(method, COLUMN, toy, Amount(1, len(tests)))
     made = [record(run, test, **more) for run, test in zip(empty.runs, tests, strict=True)]
     return replace(empty, there=made)
 
@@ -40,10 +40,10 @@ def cell(toy: Graph, own: Row, tests: list[float], **more: Any) -> Cell:
 def test_the_runs_of_a_cell_by_hand(toy: Graph) -> None:
     """Two searches with three trainings each; of a method without a search as many trainings."""
     runs = planned(GCN, COLUMN, toy, Amount(2, 3)).runs
-    assert [(own.search_seed, own.retrain_seed) for own in runs] == [(None, k) for k in range(6)]
-    assert {own.settings["hidden"] for own in runs} == {8}
+    assert [(run.search_seed, run.retrain_seed) for run in runs] == [(None, k) for k in range(6)]
+    assert {run.settings["hidden"] for run in runs} == {8}
     searched = planned(GASSIP, COLUMN, toy, Amount(2, 3)).runs
-    seeds = [(own.search_seed, own.retrain_seed) for own in searched]
+    seeds = [(run.search_seed, run.retrain_seed) for run in searched]
     assert seeds == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
     noisy = Column(label="5k", dataset="toy", noise=5000)
     assert planned(GCN, noisy, toy, Amount(1, 1)).runs[0].noise == 5000
@@ -58,9 +58,9 @@ def test_other_versions_and_settings_are_not_mixed_in(toy: Graph, tmp_path: Path
     book.append(record(replace(first, settings=first.settings | {"hidden": 9}), 0.2))
     book.append(record(replace(first, noise=5), 0.3))
     filled = Shelf(book).fill(empty)
-    assert sorted(own.accuracy["test"] for own in filled.there) == [0.8, 0.9]
+    assert sorted(record.accuracy["test"] for record in filled.there) == [0.8, 0.9]
     assert filled.stale == [empty.version + 1]
-    assert [own.retrain_seed for own in filled.left()] == [1, 2]
+    assert [run.retrain_seed for run in filled.left()] == [1, 2]
     # mean of 80 and 90, deviation sqrt(50)
     assert tables.figure(filled) == "85.00 ± 7.07° (2)"
 
@@ -82,10 +82,10 @@ def test_times_of_missing_runs(toy: Graph, tmp_path: Path) -> None:
 
 
 def test_seconds_of_a_search_count_once(toy: Graph) -> None:
-    own = cell(toy, GASSIP, [0.5, 0.5])
-    assert tables.figure(own, "search") == "3.0 (1)"
-    assert tables.figure(own, "retrain") == "2.0 (2)"
-    assert tables.figure(replace(own, row=replace(GASSIP, whole=True)), "search") == "5.0 (2)"
+    filled = cell(toy, GASSIP, [0.5, 0.5])
+    assert tables.figure(filled, "search") == "3.0 (1)"
+    assert tables.figure(filled, "retrain") == "2.0 (2)"
+    assert tables.figure(replace(filled, row=replace(GASSIP, whole=True)), "search") == "5.0 (2)"
     together = cell(toy, GCN, [0.5, 0.5], batched=2)
     assert tables.figure(together, "retrain") == "2.0† (2)"
 
@@ -98,13 +98,13 @@ def test_counts_of_searches(toy: Graph) -> None:
 
 def test_a_grid_by_hand(toy: Graph) -> None:
     rows = (GCN, control("C", "mlp"))
-    own = Experiment(title="T", show="accuracy", columns=(COLUMN,), rows=rows)
+    experiment = Experiment(title="T", show="accuracy", columns=(COLUMN,), rows=rows)
     cells = {(GCN, COLUMN): cell(toy, GCN, [0.5])}
-    made = tables.grid("none", own, cells)
+    made = tables.grid("none", experiment, cells)
     assert made.heads == ["method", "toy"]
     assert made.rows == [["GCN", "50.00° (1)"], ["control: C", "–"]]
     cora = graph("cora")
-    beside = tables.grid("main", replace(own, columns=(cora,)), {})
+    beside = tables.grid("main", replace(experiment, columns=(cora,)), {})
     assert beside.heads == ["method", "Cora", "printed"]
     assert beside.rows[0] == ["GCN", "–", "80.93±0.67"]
 
@@ -124,17 +124,17 @@ def test_a_control_is_compared_by_search(toy: Graph) -> None:
 
 
 def test_sizes_and_architectures_by_hand(toy: Graph) -> None:
-    own = Experiment(title="T", show="sizes", columns=(COLUMN,), rows=(GASSIP,))
+    experiment = Experiment(title="T", show="sizes", columns=(COLUMN,), rows=(GASSIP,))
     filled = cell(toy, GASSIP, [0.5], edges_total=10, architecture=["GCNConv", "Linear"])
-    (made,) = tables.sizes("none", own, {(GASSIP, COLUMN): filled})
+    (made,) = tables.sizes("none", experiment, {(GASSIP, COLUMN): filled})
     assert made.rows == [["GASSIP", "50.00 (1 × 1)", "100", "9 (90%)"]]
-    shown = tables.architectures("none", own, {(GASSIP, COLUMN): filled})
+    shown = tables.architectures("none", experiment, {(GASSIP, COLUMN): filled})
     assert shown.rows == [["toy", "GCNConv ‖ Linear (1)", "–"]]
 
 
 def test_remarks_name_what_is_missing(toy: Graph) -> None:
-    own = replace(planned(GCN, COLUMN, toy, Amount(1, 3)), stale=[0])
-    assert tables.remarks([own]) == [
+    empty = replace(planned(GCN, COLUMN, toy, Amount(1, 3)), stale=[0])
+    assert tables.remarks([empty]) == [
         "3 of the 3 runs asked for are missing.",
         "Records of other versions of a method are not used: gcn (now version 1).",
     ]
@@ -143,10 +143,10 @@ def test_remarks_name_what_is_missing(toy: Graph) -> None:
 @pytest.mark.parametrize("draw", ["dots", "scatter", "curves"])
 def test_drawings_are_whole(toy: Graph, draw: Any) -> None:
     rows = (*curve("lambda1", "λ1", (0, 1)), control("C", "gcn"))
-    own = Experiment(title="T", show="accuracy", draw=draw, columns=(COLUMN,), rows=rows)
-    assert drawn("none", own, {}) is None
+    experiment = Experiment(title="T", show="accuracy", draw=draw, columns=(COLUMN,), rows=rows)
+    assert drawn("none", experiment, {}) is None
     cells = {(one, COLUMN): cell(toy, one, [0.5, 0.6]) for one in rows}
-    made = drawn("none", own, cells)
+    made = drawn("none", experiment, cells)
     assert made is not None
     texts = [part.text for part in ElementTree.fromstring(made.svg()).iter()]
     assert "toy" in texts and len(texts) > 10

@@ -29,25 +29,25 @@ def test_an_overlap_by_hand() -> None:
 
 @pytest.mark.parametrize("name", NETS)
 def test_a_mask_of_ones_changes_nothing_and_one_of_zeros_removes_edges(name: str) -> None:
-    own = random_graph(3)
-    net = net_of(name, own).eval()
-    masked = Masked(net, own).eval()
-    whole = MaskedGraph.of(own)
+    small = random_graph(3)
+    net = net_of(name, small).eval()
+    masked = Masked(net, small).eval()
+    whole = MaskedGraph.of(small)
     with torch.no_grad():
         masked.edge_mask.fill_(1)
-        torch.testing.assert_close(masked.run(own.x, whole), net.run(own.x, whole))
+        torch.testing.assert_close(masked.run(small.x, whole), net.run(small.x, whole))
         masked.edge_mask.fill_(0)
-        bare = own.keep(torch.zeros(own.num_edges, dtype=torch.bool))
-        alone = net.run(own.x, MaskedGraph.of(bare))
-        torch.testing.assert_close(masked.run(own.x, whole), alone)
+        bare = small.keep(torch.zeros(small.num_edges, dtype=torch.bool))
+        alone = net.run(small.x, MaskedGraph.of(bare))
+        torch.testing.assert_close(masked.run(small.x, whole), alone)
 
 
 def test_every_pair_is_measured_and_the_same_again() -> None:
-    own = random_graph(4, nodes=40, edges=120)
-    found = overlap.overlaps(own, 0, epochs=2)
+    small = random_graph(4, nodes=40, edges=120)
+    found = overlap.overlaps(small, 0, epochs=2)
     assert tuple(sorted(found)) == tuple(sorted(NAMES))
     assert all(len(one) == len(SHARES) and 0 <= min(one) <= max(one) <= 1 for one in found.values())
-    assert overlap.overlaps(own, 0, epochs=2) == found
+    assert overlap.overlaps(small, 0, epochs=2) == found
 
 
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
@@ -57,12 +57,12 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     known = kept.read()
     assert known[0]["overlaps"]["GCN, GAT"] == list(SHARES)
     column = graph("toy")
-    own = EXPERIMENTS["overlap"].on(["toy"])
-    made = overlap_table(own, {column: known})
+    experiment = EXPERIMENTS["overlap"].on(["toy"])
+    made = overlap_table(experiment, {column: known})
     assert made.rows[0] == ["toy", "GCN, GAT", "2.0", "5.0", "10.0", "20.0", "40.0", "1"]
-    drawing = overlap_drawing(own, {column: known})
+    drawing = overlap_drawing(experiment, {column: known})
     assert drawing is not None and b"another seed" in drawing.svg()
-    assert overlap_drawing(own, {}) is None
+    assert overlap_drawing(experiment, {}) is None
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"version": 1, "shares": [0.02], "seeds": []}'])

@@ -276,12 +276,14 @@ def _train_numbered(tasks: Sequence[Task], k: int) -> Arrays:
 
 
 def timed(net: Net, graph: Graph) -> tuple[Tensor, float]:
-    """Class scores [N, C], and the milliseconds of one pass; of a quick one the shorter of two."""
+    """Class scores [N, C], and the milliseconds of one pass; of a quick one the shorter of two.
+    Where other programs take the processor away, its own time is the shorter."""
     taken: list[float] = []
     while not taken or (len(taken) == 1 and taken[0] < QUICK_MS):
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         logits = predict(net, graph)
-        taken.append(1000 * (time.perf_counter() - began))
+        passed = min(time.perf_counter() - began, time.process_time() - busy)
+        taken.append(1000 * passed)
     return logits, min(taken)
 
 

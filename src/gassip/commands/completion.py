@@ -47,6 +47,8 @@ def script(parser: Parser, shell: str) -> str:
             action.choices = dataset_names()
         elif action.metavar == "METHOD":
             action.choices = method_names()
+        elif action.metavar == "EXPERIMENT":
+            action.choices = experiment_names()
         if action.dest.startswith(SETTING):  # also those that the usual preset does not read
             action.help = FIELDS[action.dest.removeprefix(SETTING)].help.replace("%", "%%")
     return str(shtab.complete(parser, shell))
@@ -65,6 +67,12 @@ def dataset_names() -> tuple[str, ...]:
     from gassip.graph.known_datasets import DATASETS
 
     return tuple(DATASETS)
+
+
+def experiment_names() -> tuple[str, ...]:
+    from gassip.reproduce.experiments import EXPERIMENTS
+
+    return tuple(EXPERIMENTS)
 
 
 def method_names() -> tuple[str, ...]:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from gassip.train.deadline import Deadline
 
 FULL = 10  # searches, and trainings of each: the 100 runs of the paper
-MOST_NAMED = 4  # methods beside a bar
 
 
 def add(commands: Any) -> None:
@@ -24,7 +23,10 @@ def add(commands: Any) -> None:
     text = "the paper's tables and figures, with controls; runs that are missing are done"
     parser = command(commands, run, "reproduce", text, example)
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="tables and figures (default: all; see --list)"
+        "names",
+        metavar="EXPERIMENT",
+        nargs="*",
+        help="a table or figure of --list (default: all)",
     )
     parser.add_argument(
         "--list", action="store_true", help="list them, with the runs there, missing, and the time"
@@ -119,11 +121,11 @@ def _experiments(args: argparse.Namespace) -> "dict[str, Any]":
         datasets = list(dict.fromkeys(name for name in args.datasets.split(",") if name))
         for name in datasets:
             known("dataset", name, DATASETS)
-    made = {name: own.on(datasets) for name, own in chosen(args.names).items()}
-    for name, own in made.items():
-        if not own.columns and args.names:
+    made = {name: experiment.on(datasets) for name, experiment in chosen(args.names).items()}
+    for name, experiment in made.items():
+        if not experiment.columns and args.names:
             raise GassipError(f"{name} is not to be had on {args.datasets}; see --list")
-    return {name: own for name, own in made.items() if own.columns}
+    return {name: experiment for name, experiment in made.items() if experiment.columns}
 
 
 # Runs
@@ -131,13 +133,13 @@ def _experiments(args: argparse.Namespace) -> "dict[str, Any]":
 
 def _carry_out(args: argparse.Namespace, work: "Work", book: "Book") -> None:
     """What is missing, until all is there or --time-limit, counted from the start, is over."""
-    from gassip.reproduce.work import OutOfTime, until
-    from gassip.train.deadline import LONGEST, Deadline, seconds_of
+    from gassip.reproduce.work import OutOfTime
+    from gassip.train.deadline import LONGEST, Deadline, interrupted, seconds_of
 
     seconds = LONGEST if args.time_limit is None else seconds_of(args.time_limit)
     deadline = Deadline.after(seconds, since=args.since)
     try:
-        with until(deadline):
+        with interrupted(deadline, OutOfTime):
             _runs(args, work, book, deadline)
             _overlaps(args, work)
     except OutOfTime:
@@ -170,11 +172,9 @@ def _batch(args: argparse.Namespace, batch: "Batch", book: "Book") -> None:
     """As `gassip run --record` does it."""
     from gassip.commands.run import carried_out
 
-    methods = batch.methods
-    shown = methods if len(methods) < MOST_NAMED else (f"{len(methods)} methods",)
     how = {"quiet": args.quiet, "jobs": args.jobs, "cluster": args.cluster}
-    asked = argparse.Namespace(methods=shown, data=None, out=None, **how)
-    carried_out(asked, batch.runs, None, book, methods if batch.tuned else ())
+    asked = argparse.Namespace(methods=[batch.named], data=None, out=None, **how)
+    carried_out(asked, batch.runs, None, book, batch.methods if batch.tuned else ())
 
 
 def _overlaps(args: argparse.Namespace, work: "Work") -> None:
@@ -187,7 +187,7 @@ def _overlaps(args: argparse.Namespace, work: "Work") -> None:
     if not args.quiet:
         print(f"overlaps of removed edges, {len(asked)} seeds", file=sys.stderr)
     with connected(args.cluster) as tasks:
-        tasks.map(overlap_task, None, asked, lambda at, own: work.keep_overlap(*asked[at], own))
+        tasks.map(overlap_task, None, asked, lambda at, entry: work.keep_overlap(*asked[at], entry))
 
 
 # What is said
@@ -199,11 +199,11 @@ def _list(work: "Work") -> None:
     from gassip.commands.summary import print_table
 
     table = Table("name", "what", "graphs", "there", "missing", "time", box=None)
-    for name, own in work.experiments.items():
+    for name, experiment in work.experiments.items():
         there, missing, known, unknown = work.counts(name)
         time = duration(known) + (f" + {unknown} unknown" if unknown else "")
-        names = ", ".join(dict.fromkeys(column.dataset for column in own.columns))
-        table.add_row(name, own.title, names, f"{there:,}", f"{missing:,}", time)
+        names = ", ".join(dict.fromkeys(column.dataset for column in experiment.columns))
+        table.add_row(name, experiment.title, names, f"{there:,}", f"{missing:,}", time)
     print_table(table)
     print(
         "time: of one process, by the seconds of records on the same graph; unknown: runs of "
@@ -225,5 +225,5 @@ def _render(args: argparse.Namespace, work: "Work") -> int:
     files = write(Path(args.out), parts, made)
     there, missing = work.total()
     rest = f"; {missing:,} are missing" if missing else ""
-    print(f"written to {args.out}: {', '.join(own.name for own in files)}; {there:,} runs{rest}")
+    print(f"written to {args.out}: {', '.join(file.name for file in files)}; {there:,} runs{rest}")
     return 0

@@ -97,7 +97,8 @@ def panel(data: Panel, place: Place | None = None) -> Element:
         parts += _dots(one, x, y, taken)
     if room:
         parts += _curve_names(drawn, x, y)
-    inside = (place.left, place.top, place.left + place.width, place.top + place.height)
+    # names keep off the labels of the axes
+    inside = (x.start, place.top, place.left + place.width, y.start)
     for one in drawn:
         parts += _point_names(one, x, y, taken, inside)
     return element("g", *parts)

@@ -40,7 +40,7 @@ def height(data: Dots) -> float:
 
 def dots(data: Dots, place: Place | None = None) -> Element:
     place = place or Place(height=height(data))
-    names = min(WIDEST, max((width(own.name) for own in data.dots), default=LEFT)) + 10
+    names = min(WIDEST, max((width(dot.name) for dot in data.dots), default=LEFT)) + 10
     x = spanning(_values(data), place.left + names, place.left + place.width - RIGHT)
     floor = place.top + HEAD + ROW * len(data.dots)
     parts = [element("text", text=data.title, class_="title", x=place.left + 2, y=place.top + 14)]
@@ -51,27 +51,27 @@ def dots(data: Dots, place: Place | None = None) -> Element:
         parts.append(element("path", class_="grid", d=line))
         spot = {"x": x(value), "y": floor + 14, "text_anchor": "middle"}
         parts.append(element("text", text=data.form(value), class_="tick", **spot))
-    for at, own in enumerate(data.dots):
-        parts += _line(own, x, place.left, place.top + HEAD + ROW * (at + 0.5), names)
+    for at, dot in enumerate(data.dots):
+        parts += _line(dot, x, place.left, place.top + HEAD + ROW * (at + 0.5), names)
     return element("g", *parts)
 
 
 def _values(data: Dots) -> list[float]:
     """Everything that is drawn."""
-    out = [own.ring for own in data.dots if own.ring is not None]
-    known = [own for own in data.dots if isfinite(own.value)]
-    return out + [own.value + sign * own.error for own in known for sign in (-1, 1)]
+    out = [dot.ring for dot in data.dots if dot.ring is not None]
+    known = [dot for dot in data.dots if isfinite(dot.value)]
+    return out + [dot.value + sign * dot.error for dot in known for sign in (-1, 1)]
 
 
-def _line(own: Dot, x: Scale, left: float, y: float, names: float) -> list[Element]:
-    name = shortened(own.name, names - 10)
+def _line(dot: Dot, x: Scale, left: float, y: float, names: float) -> list[Element]:
+    name = shortened(dot.name, names - 10)
     parts = [element("text", text=name, class_="name", x=left + 2, y=y + 4)]
-    if own.ring is not None:
+    if dot.ring is not None:
         parts.append(
-            element("circle", class_=f"s{own.colour}", fill="none", cx=x(own.ring), cy=y, r=4.5)
+            element("circle", class_=f"s{dot.colour}", fill="none", cx=x(dot.ring), cy=y, r=4.5)
         )
-    if isfinite(own.value):
-        bar = f"M{x(own.value - own.error):.1f} {y:.1f}H{x(own.value + own.error):.1f}"
-        parts.append(element("path", class_=f"error s{own.colour}", d=bar))
-        parts.append(element("circle", class_=f"f{own.colour}", cx=x(own.value), cy=y, r=3.5))
+    if isfinite(dot.value):
+        bar = f"M{x(dot.value - dot.error):.1f} {y:.1f}H{x(dot.value + dot.error):.1f}"
+        parts.append(element("path", class_=f"error s{dot.colour}", d=bar))
+        parts.append(element("circle", class_=f"f{dot.colour}", cx=x(dot.value), cy=y, r=3.5))
     return parts

@@ -56,8 +56,8 @@ def beside_gcn(run: Facts) -> list[Element]:
     )
     if speed := run.speed:
         text += (
-            f" One pass over the whole graph takes it {speed[1]:.3g}\u00a0ms, the net found "
-            f"{speed[0]:.3g}\u00a0ms, measured in turn by the runtime."
+            f" One pass over the whole graph takes it {speed[1]:.2g}\u00a0ms, the net found "
+            f"{speed[0]:.2g}\u00a0ms, measured in turn by the runtime."
         )
     return [tag("p", text + _scores_beside(run), class_="about")]
 

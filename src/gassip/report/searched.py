@@ -7,7 +7,7 @@ from gassip.draw.chart import Panel, Place, Series, panel
 from gassip.draw.scale import per_cent as axis_per_cent
 from gassip.draw.scale import short
 from gassip.report.facts import Facts, Row
-from gassip.report.html import figure, grid, section, table, tag
+from gassip.report.html import Content, figure, grid, section, table, tag
 from gassip.report.words import count, number, per_cent, shown
 from gassip.runs.history import curve, kept_panel, loss_panel, score_panel
 from gassip.train.leaderboard import Standing, kind_of, ranked
@@ -76,25 +76,28 @@ def leaderboard(run: Facts) -> Iterator[Element]:
 
 
 TRAININGS = {
-    "plain": "a common net, to compare",
-    "recipe": "settings of training are compared",
-    "candidate": "an architecture that the search proposed, at full width",
-    "teacher": "whose opinions the students learn from",
-    "student": "a small net that learns from teachers, with all edges or a cut of them",
-    "final": "“retrained”: the net of this run, trained once more",
+    "plain": "is a common net, to compare",
+    "recipe": "compares settings of training",
+    "candidate": "is an architecture that the search proposed, at full width",
+    "teacher": "is what the students learn from",
+    "student": "is a small net that learns from teachers; “edges” are students on fewer edges",
+    "final": "is “retrained”: the net of this run, trained once more",
 }  # what each kind of training is for
 
 
 def _words(run: Facts, board: Sequence[Standing]) -> Element:
     """What the columns and the names of trainings mean."""
     kinds = {net.kind for net in board}
-    items = [f"{kind}: {text}" for kind, text in TRAININGS.items() if kind in kinds]
-    text = f"Trainings are of these kinds. {'; '.join(items)}."
+    parts: list[Content] = []
+    for kind, about in TRAININGS.items():
+        if kind in kinds:
+            parts += [tag("b", kind), f" {about}. "]
+    text = ""
     if run.propagates and "final" in kinds:
-        text += " “retrained” is scored with label propagation, all others without it."
+        text += "“retrained” is scored with label propagation, all others without it. "
     if any(net.ms is not None for net in board):
-        text += " ms: one pass in torch, timed while the search ran."
-    return tag("p", text, class_="small")
+        text += "ms is one pass in torch, timed while the search ran."
+    return tag("p", *parts, text, class_="small")
 
 
 def _known(value: float | None, form: str) -> str:

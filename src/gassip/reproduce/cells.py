@@ -101,30 +101,35 @@ class Shelf:
     def fill(self, cell: Cell) -> Cell:
         """The cell with its records."""
         like = unseeded(cell.runs[0])
-        mine = [own for own in self.of(cell.column.dataset) if own.run.method == cell.row.method]
-        there = [own for own in mine if own.method_version == cell.version]
-        there = [own for own in there if unseeded(own.run) == like]
-        same = (cell.column.noise, cell.column.attack)
-        stale = {own.method_version for own in mine if (own.run.noise, own.run.attack) == same}
+        column, all_of = cell.column, self.of(cell.column.dataset)
+        mine = [record for record in all_of if record.run.method == cell.row.method]
+        there = [record for record in mine if record.method_version == cell.version]
+        there = [record for record in there if unseeded(record.run) == like]
+        here = [record.method_version for record in mine if on(record.run, column)]
         kept = list(latest(there).values())
-        return replace(cell, there=kept, stale=sorted(stale - {cell.version}))
+        return replace(cell, there=kept, stale=sorted({*here} - {cell.version}))
 
     def seconds(self, runs: Sequence[Run]) -> float | None:
         """About how long the runs take, by records of the method on the same dataset, else of one
         of the same class; None without any."""
         if not runs:
             return 0.0
-        records = [own for own in self.of(runs[0].dataset) if own.status == "ok"]
+        records = [record for record in self.of(runs[0].dataset) if record.status == "ok"]
         place = METHODS[runs[0].method].place
-        for names in ({runs[0].method}, {n for n, own in METHODS.items() if own.place == place}):
-            mine = [own.seconds for own in records if own.run.method in names]
+        alike = {name for name, method in METHODS.items() if method.place == place}
+        for names in ({runs[0].method}, alike):
+            mine = [record.seconds for record in records if record.run.method in names]
             if mine:
-                search, train = (fmean(own[phase] for own in mine) for phase in PHASES)
+                search, train = (fmean(seconds[phase] for seconds in mine) for phase in PHASES)
                 return search * len({run.search_seed for run in runs}) + train * len(runs)
         return None
 
 
 PHASES = ("search", "retrain")
+
+
+def on(run: Run, column: Column) -> bool:
+    return (run.noise, run.attack) == (column.noise, column.attack)
 
 
 def unseeded(run: Run) -> str:

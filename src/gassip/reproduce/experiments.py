@@ -65,8 +65,8 @@ class Experiment:
         """The same on these graphs alone; without any, on those of the paper."""
         if datasets is None:
             return self
-        kept = [own for own in self.columns if own.dataset in datasets]
-        there = {own.dataset for own in kept}
+        kept = [column for column in self.columns if column.dataset in datasets]
+        there = {column.dataset for column in kept}
         others = [name for name in datasets if name not in there] if self.anywhere else []
         return replace(self, columns=(*kept, *(graph(name) for name in others)))
 
@@ -122,7 +122,7 @@ K_AND_LAMBDA = "The paper read K and λ off test accuracy."
 def curve(name: str, letter: str, values: Sequence[float]) -> tuple[Row, ...]:
     """GASSIP with one setting at each value."""
     made = [row(f"{letter} = {value:g}", "gassip", **{name: value}) for value in values]
-    return tuple(replace(own, at=(letter, v)) for own, v in zip(made, values, strict=True))
+    return tuple(replace(row, at=(letter, v)) for row, v in zip(made, values, strict=True))
 
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -286,7 +286,7 @@ def chosen(names: Sequence[str]) -> dict[str, Experiment]:
     """The experiments of these names in the paper's order; all without any."""
     for name in names:
         known("experiment", name, EXPERIMENTS)
-    return {name: own for name, own in EXPERIMENTS.items() if not names or name in names}
+    return {name: EXPERIMENTS[name] for name in EXPERIMENTS if not names or name in names}
 
 
 def known(kind: str, name: str, names: Mapping[str, object]) -> None:

@@ -131,9 +131,9 @@ class Kept:
             content = json.loads(self.path.read_text(encoding="utf-8"))
             if content["version"] != VERSION or content["shares"] != list(SHARES):
                 return {}
-            found = {int(seed): own for seed, own in content["seeds"].items()}
-            for own in found.values():
-                checked(own)
+            found = {int(seed): entry for seed, entry in content["seeds"].items()}
+            for entry in found.values():
+                checked(entry)
         except FileNotFoundError:
             return {}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -149,11 +149,11 @@ class Kept:
         replace_file(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def checked(own: dict[str, Any]) -> None:
+def checked(entry: dict[str, Any]) -> None:
     """Raises where a seed's entry has not what is drawn."""
-    float(own["seconds"])
+    float(entry["seconds"])
     for name in NAMES:
-        if len([float(value) for value in own["overlaps"][name]]) != len(SHARES):
+        if len([float(value) for value in entry["overlaps"][name]]) != len(SHARES):
             raise ValueError(name)
 
 

@@ -70,19 +70,19 @@ def markdown(parts: Sequence[Part], made: Sequence[str]) -> bytes:
     lines = [MARK, f"# {TITLE}", "", ABOUT, ""]
     for part in parts:
         lines += [f"## {escaped(part.title)}", "", f"`gassip reproduce {part.name}`", ""]
-        for own in part.tables:
-            lines += [f"**{escaped(own.name)}**", ""] if len(part.tables) > 1 else []
-            lines += [*markdown_table(own), ""]
+        for one in part.tables:
+            lines += [f"**{escaped(one.name)}**", ""] if len(part.tables) > 1 else []
+            lines += [*markdown_table(one), ""]
         if part.drawing is not None:
             lines += [f"![{escaped(part.title)}]({part.name}.svg)", ""]
         lines += [*(f"- {escaped(note)}" for note in part.notes), ""] if part.notes else []
-    lines += ["## Made by", "", *(f"- {escaped(own)}" for own in made)]
+    lines += ["## Made by", "", *(f"- {escaped(line)}" for line in made)]
     return ("\n".join(lines).rstrip() + "\n").encode()
 
 
-def markdown_table(own: Table) -> list[str]:
-    rule = ["---:" if at in own.numbers else "---" for at in range(len(own.heads))]
-    rows = [own.heads, rule, *own.rows]
+def markdown_table(shown: Table) -> list[str]:
+    rule = ["---:" if at in shown.numbers else "---" for at in range(len(shown.heads))]
+    rows = [shown.heads, rule, *shown.rows]
     return [
         "| " + " | ".join(row if at == 1 else [escaped(cell) for cell in row]) + " |"
         for at, row in enumerate(rows)
@@ -101,7 +101,7 @@ def escaped(text: str) -> str:
 def html(parts: Sequence[Part], made: Sequence[str]) -> bytes:
     links = tag("nav", *(tag("a", part.title, href=f"#{part.name}") for part in parts))
     head = tag("header", tag("h1", TITLE), tag("p", ABOUT, class_="about"), links)
-    last = section("made", "Made by", tag("ul", *(tag("li", own) for own in made)))
+    last = section("made", "Made by", tag("ul", *(tag("li", line) for line in made)))
     main = tag("main", *(html_part(part) for part in parts), last, id="main")
     foot = tag("footer", f"gassip {__version__}. This page loads nothing and sends nothing.")
     return page(f"{TITLE} · gassip", head, main, foot)
@@ -109,9 +109,9 @@ def html(parts: Sequence[Part], made: Sequence[str]) -> bytes:
 
 def html_part(part: Part) -> Element:
     content: list[Element] = []
-    for own in part.tables:
-        content += [tag("h3", own.name)] if len(part.tables) > 1 else []
-        content.append(table(own.heads, own.rows, name=own.name, numbers=own.numbers))
+    for one in part.tables:
+        content += [tag("h3", one.name)] if len(part.tables) > 1 else []
+        content.append(table(one.heads, one.rows, name=one.name, numbers=one.numbers))
     if part.drawing is not None:
         drawing = part.drawing
         drawn = picture(drawing.content, drawing.width, drawing.height, drawing.name)

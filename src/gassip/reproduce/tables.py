@@ -62,14 +62,14 @@ def values(cell: Cell | None, show: str = "accuracy") -> list[float]:
     if show == "search" and not cell.row.whole:
         good = list({record.run.search_seed or 0: record for record in good}.values())
     found = [value_of(cell.row, show)(record) for record in good]
-    return [own for own in found if own is not None]
+    return [value for value in found if value is not None]
 
 
-def spread(own: Sequence[float]) -> str:
+def spread(found: Sequence[float]) -> str:
     """Mean and, of several, sample deviation."""
-    if len(own) == 1:
-        return f"{own[0]:.2f}"
-    return f"{fmean(own):.2f} ± {stdev(own):.2f}"
+    if len(found) == 1:
+        return f"{found[0]:.2f}"
+    return f"{fmean(found):.2f} ± {stdev(found):.2f}"
 
 
 def counted(records: Sequence[Record]) -> str:
@@ -83,19 +83,19 @@ def counted(records: Sequence[Record]) -> str:
 
 def figure(cell: Cell | None, show: str = "accuracy") -> str:
     """A cell's text."""
-    own = values(cell, show)
+    found = values(cell, show)
     if cell is None or not cell.there:
         return NONE
-    if not own:
+    if not found:
         words = {"oom": "out of memory", "failed": "failed", "ok": NONE}
         return words[cell.there[-1].status]
     if show in ("search", "retrain"):
         together = TOGETHER if show == "retrain" and ran_together(cell) else ""
-        return f"{fmean(own):,.1f}{together} ({len(own)})"
+        return f"{fmean(found):,.1f}{together} ({len(found)})"
     bad = len(cell.there) - len(cell.good)
     failed = f", {bad} failed" if bad else ""
     mark = UNTUNED if is_untuned(cell) else ""
-    return f"{spread(own)}{mark} ({counted(cell.good)}{failed})"
+    return f"{spread(found)}{mark} ({counted(cell.good)}{failed})"
 
 
 def ran_together(cell: Cell) -> bool:
@@ -117,7 +117,7 @@ def grid(name: str, experiment: Experiment, cells: Cells) -> Table:
     paper = printed(name)
     heads, rows = ["method"], [[label(row)] for row in experiment.rows]
     for column in experiment.columns:
-        known = any(column.label in own for own in paper.values())
+        known = any(column.label in line for line in paper.values())
         heads += [column.label, "printed"] if known else [column.label]
         for row, line in zip(experiment.rows, rows, strict=True):
             line.append(figure(cells.get((row, column)), experiment.show))
@@ -165,9 +165,10 @@ def architectures(name: str, experiment: Experiment, cells: Cells) -> Table:
 
 def found(cell: Cell | None) -> str:
     """The architectures by how many searches found each."""
-    by_search = {own.run.search_seed: own.architecture for own in (cell.good if cell else [])}
+    good = cell.good if cell else []
+    by_search = {record.run.search_seed: record.architecture for record in good}
     names = Counter(" ‖ ".join(ops) for ops in by_search.values() if ops)
-    return ", ".join(f"{own} ({count})" for own, count in names.most_common()) or NONE
+    return ", ".join(f"{ops} ({count})" for ops, count in names.most_common()) or NONE
 
 
 def statistics(name: str, experiment: Experiment, graphs: Mapping[Column, Graph]) -> Table:
@@ -199,15 +200,17 @@ def overlap_table(experiment: Experiment, known: Mapping[Column, Seeds]) -> Tabl
 
 def by_share(name: str, seeds: Seeds) -> list[list[float]]:
     """The overlaps of a pair, for each share those of all seeds."""
-    return [list(own) for own in zip(*(s["overlaps"][name] for s in seeds.values()), strict=True)]
+    each = [entry["overlaps"][name] for entry in seeds.values()]
+    return [list(found) for found in zip(*each, strict=True)]
 
 
 def overlap_rows(column: Column, seeds: Seeds) -> list[list[str]]:
     """A line for each pair, in per cent."""
     rows = []
     for name in NAMES:
-        cells = [f"{100 * fmean(own):.1f}" for own in by_share(name, seeds)]
-        spreads = [f" ± {100 * stdev(own):.1f}" for own in by_share(name, seeds) if len(own) > 1]
+        found = by_share(name, seeds)
+        cells = [f"{100 * fmean(each):.1f}" for each in found]
+        spreads = [f" ± {100 * stdev(each):.1f}" for each in found if len(each) > 1]
         texts = [a + b for a, b in zip_longest(cells, spreads, fillvalue="")]
         rows.append([column.label, name, *texts, str(len(seeds))])
     return rows

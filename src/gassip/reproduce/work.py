@@ -5,8 +5,7 @@ A graph that cannot be had leaves its columns out, with one line; the rest goes 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,9 +21,8 @@ from gassip.reproduce.overlap import Kept, measured
 from gassip.reproduce.pages import Part
 from gassip.reproduce.tables import Cells, Seeds
 from gassip.threads import set_threads
-from gassip.train.deadline import Deadline, ticking
 
-MOST = 6  # commits and machines that are named
+MOST = 6  # methods, commits and machines that are named
 
 
 class Count(NamedTuple):
@@ -47,25 +45,19 @@ class Batch(NamedTuple):
         return tuple(dict.fromkeys(run.method for run in self.runs))
 
     @property
+    def named(self) -> str:
+        """The methods, or how many they are."""
+        few = len(self.methods) < MOST
+        return ", ".join(self.methods) if few else f"{len(self.methods)} methods"
+
+    @property
     def title(self) -> str:
         graphs = dict.fromkeys(run.dataset for run in self.runs)
-        return f"{', '.join(self.methods)} on {', '.join(graphs)}, {len(self.runs)} runs"
+        return f"{self.named} on {', '.join(graphs)}, {len(self.runs)} runs"
 
 
 class OutOfTime(BaseException):
     """The time limit has passed; like Ctrl-C no failure of the run that it interrupts."""
-
-
-@contextmanager
-def until(deadline: Deadline) -> Iterator[None]:
-    """The block ends with OutOfTime at the deadline."""
-
-    def look() -> None:
-        if deadline.passed:
-            raise OutOfTime
-
-    with ticking(look):
-        yield
 
 
 def overlap_task(epochs: int | None, dataset: str, seed: int) -> dict[str, Any]:
@@ -77,6 +69,12 @@ def overlap_task(epochs: int | None, dataset: str, seed: int) -> dict[str, Any]:
 SUBSTITUTE = {
     "ogbn-arxiv": "; arxiv-standin is no substitute: its features are made from the graph alone"
 }
+
+
+def shown(column: Column) -> list[str]:
+    """The graph and what is done to it, in words."""
+    noise = [f"+{column.noise}"] if column.noise else []
+    return [column.dataset, *noise, *([column.attack] if column.attack else [])]
 
 
 class Work:
@@ -93,19 +91,19 @@ class Work:
     ) -> None:
         self.book, self.amount, self.say, self.fetch = book, amount, say, fetch
         self.graphs, self.shelf = Graphs(), Shelf(book, say)
-        self.absent: set[tuple[str, str | None]] = set()  # graphs that have been told of
-        there = {name: self._there(own) for name, own in experiments.items()}
-        self.experiments = {name: own for name, own in there.items() if own.columns}
+        self.absent: set[str] = set()  # graphs that have been told of
+        there = {name: self._there(experiment) for name, experiment in experiments.items()}
+        self.experiments = {name: there[name] for name in there if there[name].columns}
         if not self.experiments:
             raise GassipError("none of these graphs is to be had; see `gassip datasets`")
-        self.planned = {name: self._cells(own) for name, own in self.experiments.items()}
+        self.planned = {name: self._cells(self.experiments[name]) for name in self.experiments}
 
-    def _there(self, own: Experiment) -> Experiment:
+    def _there(self, experiment: Experiment) -> Experiment:
         """The experiment without the columns whose graph cannot be had."""
-        return replace(own, columns=tuple(filter(self._has, own.columns)))
+        return replace(experiment, columns=tuple(filter(self._has, experiment.columns)))
 
     def _has(self, column: Column) -> bool:
-        what = (column.dataset, column.attack)
+        what = " ".join(shown(column))
         if what in self.absent:
             return False
         try:
@@ -114,16 +112,15 @@ class Work:
             self.graphs.of(column)
         except GassipError as error:
             self.absent.add(what)
-            name = " ".join(filter(None, what))
-            self.say(f"{name} is left out: {error}{SUBSTITUTE.get(column.dataset, '')}")
+            self.say(f"{what} is left out: {error}{SUBSTITUTE.get(column.dataset, '')}")
             return False
         return True
 
-    def _cells(self, own: Experiment) -> Cells:
+    def _cells(self, experiment: Experiment) -> Cells:
         return {
             (row, column): planned(row, column, self.graphs.of(column), self.amount)
-            for column in own.columns
-            for row in own.rows
+            for column in experiment.columns
+            for row in experiment.rows
         }
 
     def cells(self, name: str) -> Cells:
@@ -162,16 +159,15 @@ class Work:
         """Graphs and seeds whose overlaps are missing."""
         return [
             (column.dataset, seed)
-            for name, own in self.experiments.items()
-            if own.show == "overlap"
+            for name in self._with_overlaps()
             for column, known in self.overlaps(name).items()
             for seed in range(self.amount.trainings)
             if seed not in known
         ]
 
-    def keep_overlap(self, dataset: str, seed: int, own: dict[str, Any]) -> None:
+    def keep_overlap(self, dataset: str, seed: int, entry: dict[str, Any]) -> None:
         kept = self._kept(dataset)
-        kept.write(kept.read() | {seed: own})
+        kept.write(kept.read() | {seed: entry})
 
     def counts(self, name: str) -> Count:
         """Runs there, runs missing, about how many seconds these take, and those not known."""
@@ -193,7 +189,7 @@ class Work:
             left = sum(seed not in known for seed in range(self.amount.trainings))
             there, missing = there + self.amount.trainings - left, missing + left
             if known:
-                seconds += left * sum(own["seconds"] for own in known.values()) / len(known)
+                seconds += left * sum(entry["seconds"] for entry in known.values()) / len(known)
             else:
                 unknown += left
         return Count(there, missing, seconds, unknown)
@@ -203,33 +199,37 @@ class Work:
         cells = [cell for name in self.experiments for cell in self.cells(name).values()]
         asked = {run.key for cell in cells for run in cell.runs}
         left = {run.key for cell in cells for run in cell.left()}
-        overlaps = [self.counts(n) for n, own in self.experiments.items() if own.show == "overlap"]
-        there = len(asked) - len(left) + sum(own.there for own in overlaps)
-        return there, len(left) + sum(own.missing for own in overlaps)
+        overlaps = [self.counts(name) for name in self._with_overlaps()]
+        there = len(asked) - len(left) + sum(count.there for count in overlaps)
+        return there, len(left) + sum(count.missing for count in overlaps)
+
+    def _with_overlaps(self) -> list[str]:
+        return [name for name in self.experiments if self.experiments[name].show == "overlap"]
 
     # Report
 
     def parts(self) -> list[Part]:
-        return [self.part(name, own) for name, own in self.experiments.items()]
+        return [self.part(name, experiment) for name, experiment in self.experiments.items()]
 
-    def part(self, name: str, own: Experiment) -> Part:
+    def part(self, name: str, experiment: Experiment) -> Part:
         """The tables and the drawing of one experiment."""
         cells, drawing = self.cells(name), None
         made: list[tables.Table]
-        if own.show == "statistics":
-            graphs = {column: self.graphs.of(column) for column in own.columns}
-            made = [tables.statistics(name, own, graphs)]
-        elif own.show == "overlap":
+        if experiment.show == "statistics":
+            graphs = {column: self.graphs.of(column) for column in experiment.columns}
+            made = [tables.statistics(name, experiment, graphs)]
+        elif experiment.show == "overlap":
             known = self.overlaps(name)
-            made, drawing = [tables.overlap_table(own, known)], overlap_drawing(own, known)
-        elif own.show == "architectures":
-            made = [tables.architectures(name, own, cells)]
-        elif own.show == "sizes":
-            made = tables.sizes(name, own, cells)
+            made = [tables.overlap_table(experiment, known)]
+            drawing = overlap_drawing(experiment, known)
+        elif experiment.show == "architectures":
+            made = [tables.architectures(name, experiment, cells)]
+        elif experiment.show == "sizes":
+            made = tables.sizes(name, experiment, cells)
         else:
-            made = [tables.grid(name, own, cells)]
-        notes = (*own.notes, *tables.remarks(list(cells.values()), own.show))
-        return Part(name, own.title, made, drawing or drawn(name, own, cells), notes)
+            made = [tables.grid(name, experiment, cells)]
+        notes = (*experiment.notes, *tables.remarks(list(cells.values()), experiment.show))
+        return Part(name, experiment.title, made, drawing or drawn(name, experiment, cells), notes)
 
     def made_by(self) -> list[str]:
         """Code, machines and libraries of the records that are shown."""
@@ -242,9 +242,9 @@ def origins(records: Sequence[Record]) -> list[str]:
     """Each commit, machine and version with the number of its records."""
     if not records:
         return ["no records"]
-    commits = Counter((own.commit or "no commit")[:12] for own in records)
-    machines = Counter(str(own.machine.get("cpu", "unknown")) for own in records)
-    torch = Counter(f"torch {own.versions.get('torch', 'unknown')}" for own in records)
+    commits = Counter((record.commit or "no commit")[:12] for record in records)
+    machines = Counter(str(record.machine.get("cpu", "unknown")) for record in records)
+    torch = Counter(f"torch {record.versions.get('torch', 'unknown')}" for record in records)
     kinds = (("commits", commits), ("machines", machines), ("libraries", torch))
     lines = [f"{len(records):,} records"]
     for kind, found in kinds:

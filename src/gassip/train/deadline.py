@@ -110,15 +110,15 @@ def ticking(tick: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def interrupted(deadline: Deadline) -> Iterator[None]:
-    """The block ends with TimeUp at the deadline."""
+def interrupted(deadline: Deadline, error: type[BaseException] = TimeUp) -> Iterator[None]:
+    """The block ends with TimeUp, or another error, at the deadline."""
     moment = deadline.at
 
     def look() -> None:
         nonlocal moment
         if time.monotonic() >= moment:
             moment += AGAIN
-            raise TimeUp
+            raise error
 
     with ticking(look):
         yield
