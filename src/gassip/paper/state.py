@@ -7,6 +7,7 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture
 from gassip.nn.propagate import MaskedGraph
 from gassip.paper.masks import edge_mask
+from gassip.paper.optimizers import Adam, Group, Optimizer, Sgd, Slots
 from gassip.paper.supernet import Supernet
 from gassip.settings.search import Search
 from gassip.train.plan import Row
@@ -55,23 +56,18 @@ class State:
         self.optimizers = self._optimizers()
         self.refresh()
 
-    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
+    def _optimizers(self) -> dict[str, Optimizer]:
         settings, net = self.settings, self.supernet
         operations = [*net.layers.parameters(), *net.norms.parameters()]
-        groups = [
-            {"params": operations, "lr": settings.lr_weight, "weight_decay": settings.weight_decay}
-        ]
+        groups = [Group(operations, settings.lr_weight, settings.weight_decay)]
         if settings.prune:
-            groups.append(
-                {"params": list(net.weight_scores), "lr": settings.lr_score, "weight_decay": 0.0}
-            )
+            groups.append(Group(list(net.weight_scores), settings.lr_score))
         edges = [self.edge_score, self.threshold]
-        kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-        return {
-            "weight": torch.optim.Adam(groups, fused=True),
-            "edge": kinds[settings.edge_optimizer](edges, lr=settings.lr_edge),
-            "alpha": torch.optim.Adam([net.alpha], lr=settings.lr_alpha, betas=(0.5, 0.999)),
-        }
+        edge: Optimizer = Sgd(edges, settings.lr_edge)
+        if settings.edge_optimizer == "adam":
+            edge = Adam([Group(edges, settings.lr_edge)], fused=False)
+        alpha = Adam([Group([net.alpha], settings.lr_alpha)], betas=(0.5, 0.999), fused=False)
+        return {"weight": Adam(groups, fused=True), "edge": edge, "alpha": alpha}
 
     def operations(self) -> dict[str, Tensor]:
         """The parameters of layers and norms by name: what a net takes over."""
@@ -110,10 +106,8 @@ class State:
         if self.logits is not None:
             named["logits"] = self.logits
         for name, optimizer in self.optimizers.items():
-            for index, slots in optimizer.state_dict()["state"].items():
-                named |= {
-                    f"optimizer.{name}.{index}.{k}": v for k, v in slots.items() if v is not None
-                }
+            for index, slots in optimizer.slots().items():
+                named |= {f"optimizer.{name}.{index}.{k}": v for k, v in slots.items()}
         named["rng"] = torch.get_rng_state()
         if self.graph.device.type == "cuda":
             named["rng_cuda"] = torch.cuda.get_rng_state(self.graph.device)
@@ -132,14 +126,12 @@ class State:
         self.grad_std = tensors["grad_std"].to(device)
         self.logits = tensors["logits"].to(device) if "logits" in tensors else None
         for name, optimizer in self.optimizers.items():
-            slots: dict[int, dict[str, Tensor]] = {}
+            slots: Slots = {}
             for key, value in tensors.items():
                 if key.startswith(f"optimizer.{name}."):
                     index, slot = key.split(".", 3)[2:]
                     slots.setdefault(int(index), {})[slot] = value
-            optimizer.load_state_dict(
-                {"state": slots, "param_groups": optimizer.state_dict()["param_groups"]}
-            )
+            optimizer.restore(slots)
         torch.set_rng_state(tensors["rng"])
         if "rng_cuda" in tensors:
             torch.cuda.set_rng_state(tensors["rng_cuda"], device)
