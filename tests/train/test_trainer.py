@@ -14,7 +14,7 @@ from gassip.nn.propagate import MaskedGraph
 from gassip.settings import Settings
 from gassip.train.batched import retrain_many
 from gassip.train.plan import Plan, Solution
-from gassip.train.trainer import predict, retrain, seeded, solve, train
+from gassip.train.trainer import may_be_kept, predict, retrain, seeded, solve, train
 from tests.small import inputs_of
 
 ARCHITECTURE = Architecture(ops=("GCNConv", "SAGEConv"), hidden=(4,))
@@ -247,6 +247,17 @@ def test_the_last_epoch_is_kept_where_that_is_asked_for(make_graph: Callable[...
     pairs = zip(last.model.parameters(), shown.model.parameters(), strict=True)
     assert all(torch.equal(*pair) for pair in pairs)  # looking on changes nothing
     assert told[-1]["val_score"] == last.accuracy["val"]
+
+
+def test_of_seven_epochs_the_late_ones_are_the_last_four(make_graph: Callable[..., Graph]) -> None:
+    assert [may_be_kept("late", epoch, 7) for epoch in range(1, 8)] == [False] * 3 + [True] * 4
+    graph = make_graph(seed=4)
+    options = {"epochs": 7, "lr": 0.1, "weight_decay": 0.0, "seed": 0}
+    build = lambda: net_for(graph, Architecture(ops=("GCNConv", "GCNConv"), hidden=(4,)), 0.5)  # noqa: E731
+    told: list[dict[str, float]] = []
+    late = solve(graph, build, keep="late", on_epoch=told.append, **options)  # type: ignore[arg-type]
+    best = max(told[3:], key=lambda row: (row["val_score"], -row["val_loss"]))
+    assert late.best_epoch == best["epoch"]
 
 
 def test_what_was_found_both_ways_is_retrained_both_ways(make_graph: Callable[..., Graph]) -> None:

@@ -15,6 +15,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.best.lowest import lowest
 from gassip.best.rules import BIAS_SHRINK
 
 LEAST = 1e-9  # a probability under its logarithm
@@ -47,22 +48,18 @@ def bias_corrected(probs: Tensor, nodes: Tensor, y: Tensor) -> Tensor:
     if nodes.numel() == 0:
         return probs
     log_probs = probs.double().clamp_min(LEAST).log()
-    power, bias = fit_power_and_bias(log_probs[nodes], y)
+    power, bias = (own.to(probs.device) for own in fit_power_and_bias(log_probs[nodes], y))
     return torch.softmax(power * log_probs + bias, 1).to(probs.dtype)
 
 
 def fit_power_and_bias(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """t [1] and b [C] for log q [n, C] in float64 and labels [n]."""
-    power = log_probs.new_ones(1).requires_grad_()
-    bias = log_probs.new_zeros(log_probs.shape[1]).requires_grad_()
-    optimizer = torch.optim.LBFGS([power, bias], max_iter=MOST_STEPS, line_search_fn="strong_wolfe")
+    log_probs, y = log_probs.cpu(), y.cpu()
+    start = torch.cat([log_probs.new_ones(1), log_probs.new_zeros(log_probs.shape[1])])
 
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        logits = power * log_probs + bias
-        value = F.cross_entropy(logits, y) + BIAS_SHRINK * bias.square().sum()
-        value.backward()
-        return value
+    def loss(both: Tensor) -> Tensor:
+        power, bias = both[:1], both[1:]
+        return F.cross_entropy(power * log_probs + bias, y) + BIAS_SHRINK * bias.square().sum()
 
-    optimizer.step(loss)
-    return power.detach(), bias.detach()
+    found = lowest(loss, start, MOST_STEPS)
+    return found[:1], found[1:]

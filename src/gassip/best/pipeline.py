@@ -197,7 +197,7 @@ def offering(
     def offer(request: Request, trial: Trial) -> None:
         cut = next((name for name, graph in room.graphs.items() if graph is request.graph), None)
         teacher = request.teacher
-        if cut is None or teacher is None:
+        if cut is None or teacher is None or request.start is not None:
             return
         keep = kept.clone()
         keep[kept] = room.cuts[cut]
@@ -231,13 +231,14 @@ def improve(
         name, recipe = candidates.best_recipe
     teacher = log(build_teacher(trials, cleaned, candidates, recipe, best.teaching))
     edge_mask = found.edge_mask[cleaned.kept]
-    taught = student_recipe(name, recipe)
+    taught = replace(student_recipe(name, recipe), keep_epoch=best.student.student_keep_epoch)
     room = classroom(trials, graph, teacher, taught, edge_mask, settings)
     if best_so_far is not None:
         trials.on_trial = offering(best_so_far, found, cleaned.kept, room)
     ranked = candidates.best_architectures(best.student.students)
     students = student_architectures(best.student, ranked)
     student = log(choose_student(room, students, size, best.edges))
+    student = in_full(room, student, size)
     behind = is_behind(room, student)
     student = log(choose_edges(room, student, size, best.edges, behind=behind))
     student = in_full(room, student, size)

@@ -93,6 +93,21 @@ POSSIBLE_LOSS = Threshold(
     "a cut is taken only where a larger loss is ruled out at one standard error; twenty validation "
     "nodes are all right on every cut, and say nothing about it",
 )
+EXPECTED_LOSS = Threshold(
+    0.001,
+    "of the nodes without a label",
+    "a cut is taken only if its teacher expects no more of them to be lost; this sees smaller "
+    "losses than a few hundred validation nodes",
+)
+CUT_EPOCHS = Threshold(
+    0.1,
+    "of the epochs of a full training",
+    "for which the student is trained on for each cut; trained anew for a short while, sparser "
+    "cuts seem better since nets learn faster on them",
+)
+CUT_RATE = Threshold(
+    0.3, "times the learning rate", "of that training: larger steps would undo what was learned"
+)
 LIKELIHOOD_SIGMAS = Threshold(
     3.0,
     "standard errors",

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.best.calibration import log_likelihood
+from gassip.best.lowest import lowest
 from gassip.best.rules import SPECTRAL_DECAYS, SPECTRAL_DIRECTIONS, SPECTRAL_HOPS
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import unit_rows
@@ -110,17 +111,9 @@ def best_fit(directions: Tensor, graph: Graph) -> Tensor:
 
 def fit(inputs: Tensor, y: Tensor, start: Tensor, decay: float) -> Tensor:
     """W and, below it, b after some steps of L-BFGS from `start`."""
-    weight = start.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([weight], max_iter=STEPS_OF_FIT, line_search_fn="strong_wolfe")
 
-    def loss() -> Tensor:
-        optimizer.zero_grad()
-        value = (
-            F.cross_entropy(inputs @ weight[:-1] + weight[-1], y)
-            + decay * weight[:-1].square().sum()
-        )
-        value.backward()
-        return value
+    def loss(weight: Tensor) -> Tensor:
+        scores = inputs @ weight[:-1] + weight[-1]
+        return F.cross_entropy(scores, y) + decay * weight[:-1].square().sum()
 
-    optimizer.step(loss)
-    return weight.detach()
+    return lowest(loss, start, STEPS_OF_FIT)

@@ -4,12 +4,15 @@
     features   a share `feature_share`, those with the largest rows ‖W_i‖ of layer 1 in teachers,
                or all if a student that reads all is as wide as a candidate
 
-Architecture, edges and pruning are chosen by training the net that would result and validating it;
-architectures and cuts of edges by short trainings, after which the one taken is trained in full.
-The architecture that comes first, that of the best candidate, stays unless another is better beyond
-chance. Of edges as many go as validation allows: shares are tried in turn, until one is worse.
+Architecture, edges and pruning are chosen by training the net that would result and validating it.
+Architectures compete by short trainings, after which the one taken is trained in full. The one that
+comes first, that of the best candidate, stays unless another is better beyond chance. For a cut of
+edges that net is trained on for a while. As many edges go as validation and teacher allow: shares
+are tried in turn, until one is worse, or the teacher expects fewer nodes to be right:
 
-Shapes: N nodes, E directed edges, D features.
+    expected score    mean over nodes without a label of t_ic, c = argmax of the student
+
+Shapes: N nodes, E directed edges, D features, C classes.
 """
 
 from collections.abc import Sequence
@@ -23,7 +26,15 @@ from gassip.best.decisions import Decided, among, numbered
 from gassip.best.edge_ranking import Known, kept_edges
 from gassip.best.ensemble import Teacher
 from gassip.best.recipe import suited
-from gassip.best.rules import LEVEL_SIGMAS, POSSIBLE_LOSS, SCORE_SIGMAS, WIDEST
+from gassip.best.rules import (
+    CUT_EPOCHS,
+    CUT_RATE,
+    EXPECTED_LOSS,
+    LEVEL_SIGMAS,
+    POSSIBLE_LOSS,
+    SCORE_SIGMAS,
+    WIDEST,
+)
 from gassip.best.significance import gain, likelihood_gain, possible_loss
 from gassip.best.trials import Request, Trial, Trials, winner
 from gassip.graph.graph import Graph
@@ -50,7 +61,7 @@ class Classroom:
     graph: Graph
     teacher: Teacher
     recipe: Recipe
-    trial_epochs: int  # of a student or cut while others compete with it
+    trial_epochs: int  # of a student while others compete with it
     heads: int
     known: Known  # what rankings of edges read
     features: Tensor | None  # [kept] columns of x that a student reads; None: all
@@ -141,20 +152,23 @@ def first_share(edges: EdgeCut) -> float:
 def choose_edges(
     room: Classroom, chosen: Chosen, share: float, edges: EdgeCut, *, behind: bool = False
 ) -> Decided[Chosen]:
-    """The sparsest cut that does not validate worse than the best so far; shares are tried in turn
-    until one does. Rankings compete at the first; a random cut of the size taken is a control. Of
-    a student that is far behind its teacher the first cut alone is tried: another net will take
-    its place, and what is level for a weak net need not be so for that one."""
-    tried = {chosen.cut: chosen.trial}
-    taken, rankings = chosen, list(edges.edge_rankings)
+    """The sparsest cut that is not worse than the best so far, nor expected to be; shares are tried
+    in turn until one is. Rankings compete at the first; a random cut of the size taken is a
+    control. Of a student that is far behind its teacher the first cut alone is tried: another net
+    will take its place, and what is level for a weak net need not be so for that one."""
+    rankings, name = list(edges.edge_rankings), chosen.cut
+    if len(edges.edge_shares) == len(rankings) == 1:
+        return Decided(chosen, among("edge cut", {name: chosen.trial}, chosen.trial))
+    tried: dict[str, Trial] = {}
+    start = chosen.trial.net.state_dict()
 
     def train(names: Sequence[str]) -> list[Trial]:
-        ops = chosen.trial.architecture.ops
-        requests = [room.request(ops, cut, share, room.brief, what=cut) for cut in names]
+        requests = [continued(room, chosen, start, cut, share) for cut in names]
         found = room.trials.train_all("edges", requests)
         tried.update(zip(names, found, strict=True))
         return found
 
+    reference = train([chosen.cut])[0]
     parts = sorted((own for own in edges.edge_shares if own < 1), reverse=True)
     for part in parts[:1] if behind else parts:
         cuts = [room.cut(ranking, part) for ranking in rankings]
@@ -162,20 +176,47 @@ def choose_edges(
         best = winner([tried[cut] for cut in cuts])
         at = next(k for k, cut in enumerate(cuts) if tried[cut] is best)
         rankings = [rankings[at]]
-        highest = max(tried.values(), key=lambda trial: trial.value)
-        if len(edges.edge_shares) > 1 and worse(best, highest, room.graph):
+        if len(edges.edge_shares) > 1 and is_worse(best, reference, list(tried.values()), room):
             break
-        taken, sparsest = Chosen(best, cuts[at]), part
-    if taken.cut != ALL_EDGES and len(edges.edge_shares) > 1 and rankings != ["random"]:
+        name, sparsest = cuts[at], part
+    if name != ALL_EDGES and len(edges.edge_shares) > 1 and rankings != ["random"]:
         train([room.cut("random", sparsest)])
-    decision = among("edge cut", tried, taken.trial)
-    return Decided(taken, replace(decision, statistic=SPARSEST, threshold=-LEVEL_SIGMAS))
+    decision = among("edge cut", tried, tried[name])
+    decision = replace(decision, statistic=SPARSEST, threshold=-LEVEL_SIGMAS)
+    trial = chosen.trial if name == chosen.cut else tried[name]
+    return Decided(Chosen(trial, name), decision)
+
+
+def continued(
+    room: Classroom, chosen: Chosen, start: dict[str, Tensor], cut: str, share: float
+) -> Request:
+    """The student trained on for a while on another cut: from the start, a short training tells
+    more of how fast a net learns there than of how good it will be."""
+    request = room.request(chosen.trial.architecture.ops, cut, share, room.recipe, what=cut)
+    whole = request.recipe
+    epochs, rate = max(1, round(CUT_EPOCHS * whole.epochs)), CUT_RATE * whole.lr
+    return replace(request, recipe=replace(whole, epochs=epochs, lr=rate), start=start)
 
 
 def in_full(room: Classroom, chosen: Chosen, share: float) -> Chosen:
-    """What was chosen by short trainings, trained in full."""
+    """What was chosen, trained in full; not again if it was."""
     request = room.request(chosen.trial.architecture.ops, chosen.cut, share, room.recipe)
     return Chosen(room.trials.train_all("student in full", [request])[0], chosen.cut)
+
+
+def is_worse(trial: Trial, reference: Trial, tried: Sequence[Trial], room: Classroom) -> bool:
+    """Whether a cut is worse than the best so far, or the teacher expects too much less of it."""
+    highest = max(tried, key=lambda own: own.value)
+    lost = expected_score(reference, room) - expected_score(trial, room)
+    return worse(trial, highest, room.graph) or lost > EXPECTED_LOSS
+
+
+def expected_score(trial: Trial, room: Classroom) -> float:
+    """The share of nodes without a label that a net has right, as the teacher expects: thousands
+    of nodes, where validation has a few hundred."""
+    unlabelled = ~room.graph.train_mask
+    right = room.teacher.probs.gather(1, trial.probs.argmax(1, keepdim=True))
+    return float(right[unlabelled].mean())
 
 
 def worse(challenger: Trial, reference: Trial, graph: Graph) -> bool:

@@ -17,7 +17,7 @@ from gassip.settings.fields import (
     Part,
     setting,
 )
-from gassip.settings.training import PruneRule
+from gassip.settings.training import Keep, PruneRule
 
 RECIPES = ("strong", "medium", "norm", "mild", "given")
 
@@ -127,6 +127,9 @@ class Student(Part):
     feature_share: float = setting(1.0, "share of the input features that the student reads", SHARE)
     feature_rule: Literal["teacher", "random"] = setting(
         "teacher", "which features: those of the largest teacher weights; random is the control"
+    )
+    student_keep_epoch: Keep = setting(
+        "late", "epoch of a student that is kept: the best of the late half or of all, or the last"
     )
     distillation: float = setting(
         1.0, "weight of a soft label in the training of the student; a label weighs 1", NOT_NEGATIVE

@@ -7,7 +7,7 @@ from typing import Literal
 from gassip.settings.fields import NOT_NEGATIVE, POSITIVE, PROBABILITY, Part, setting
 
 Start = Literal["fresh", "rewind", "inherit"]
-Keep = Literal["best", "last"]
+Keep = Literal["best", "late", "last"]
 PruneRule = Literal["magnitude", "random"]
 Schedule = Literal["constant", "cosine"]
 
@@ -37,7 +37,9 @@ class Retraining(Part):
         PROBABILITY,
         flat="retrain_dropouts",
     )
-    keep_epoch: Keep = setting("best", "epoch that is kept: the best on validation, or the last")
+    keep_epoch: Keep = setting(
+        "best", "epoch that is kept: the best on validation of all or of the late half, or the last"
+    )
     schedule: Schedule = setting(
         "constant", "learning rate over the epochs: as it is, or half a cosine down to 0"
     )

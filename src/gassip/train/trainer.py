@@ -1,7 +1,8 @@
 """Train one net on one graph; every method ends here (end of Sec. 4.4).
 
-The epoch kept is the one with the best validation score (ties: the lower validation loss), of a net
-that is pruned on the way among those after. Test labels are read once, after that choice.
+The epoch kept is the one with the best validation score (ties: the lower validation loss), of all
+or of the later half of the epochs; of a net that is pruned on the way among those after. Test
+labels are read once, after that choice.
 """
 
 import copy
@@ -85,9 +86,9 @@ def train(
     deadline: Deadline | None = None,
 ) -> int:
     """Adam on `loss`, validated every few epochs and in the last; leaves `model` at its best
-    validation epoch, or its `last`, and returns that epoch (from 1). A deadline ends the training
-    after any epoch; `TimeUp` if no net is left then: one that is pruned on the way was not yet as
-    small as it is to be."""
+    validation epoch, of all or of the `late` ones, or its `last`, and returns that epoch (from 1).
+    A deadline ends the training after any epoch; `TimeUp` if no net is left then: one that is
+    pruned on the way was not yet as small as it is to be."""
     if pruning is not None:
         pruning.check(model)
     masked = MaskedGraph.of(graph, lasting=True)
@@ -111,7 +112,7 @@ def train(
         # before, it is not yet the net that it is to be
         settled = pruning is None or epoch >= pruning.last
         settled = settled and (epoch % validate_every == 0 or epoch == epochs)
-        candidate = settled and (keep == "best" or epoch == epochs)
+        candidate = settled and may_be_kept(keep, epoch, epochs)
         row: dict[str, float] = {"epoch": epoch}
         if candidate or (settled and on_epoch):
             value, val_loss = validate(model, graph, masked, metric)
@@ -137,6 +138,11 @@ def losses(
         yield from loss.batches(model, graph, masked)
     else:
         yield loss(model, graph, masked, epoch)
+
+
+def may_be_kept(keep: str, epoch: int, epochs: int) -> bool:
+    """Any epoch, the later half, or the last alone; the last one always."""
+    return keep == "best" or (keep == "late" and 2 * epoch > epochs) or epoch == epochs
 
 
 def decayed(schedule: str, epoch: int, epochs: int) -> float:
