@@ -35,8 +35,8 @@ def seeded(run: Run, method: Method, *, seed: int, searches: int, trainings: int
     if searches > 1 and not isinstance(method, Searcher):
         raise GassipError(f"{run.method} has no search apart from its training; use --seeds alone")
     first = replace(run, settings=plain_settings(method))
-    own: list[int | None] = [None]
+    search_seeds: list[int | None] = [None]
     if isinstance(method, Searcher):
-        own = [seed + s for s in range(searches)]
+        search_seeds = [seed + s for s in range(searches)]
     seeds = [seed + r for r in range(trainings)]
-    return [replace(first, search_seed=s, retrain_seed=r) for s in own for r in seeds]
+    return [replace(first, search_seed=s, retrain_seed=r) for s in search_seeds for r in seeds]

@@ -66,11 +66,11 @@ def plan(args: argparse.Namespace) -> "tuple[list[Run], Graph, tuple[str, ...]]"
     asked = {"seed": args.seed, "searches": args.searches, "trainings": args.seeds}
     runs, all_tuned = [], []
     for name in dict.fromkeys(args.methods):
-        own = replace(first, method=name)
+        named = replace(first, method=name)
         method, tuned = method_for(
-            own, graph, _given(args.set), untuned=args.untuned, inputs=inputs
+            named, graph, _given(args.set), untuned=args.untuned, inputs=inputs
         )
-        runs += seeded(own, method, **asked)
+        runs += seeded(named, method, **asked)
         all_tuned += [name] if tuned else []
     say_which_graph(args)
     return runs, graph, tuple(all_tuned)

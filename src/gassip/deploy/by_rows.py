@@ -272,11 +272,11 @@ def spread(labels: np.ndarray, classes: slice, edges: Edges, threads: int = 1) -
     """Labels of some classes spread over the graph, [N, classes]."""
     operation = OPERATIONS[SPREAD]
     known = np.flatnonzero((labels >= classes.start) & (labels < classes.stop))
-    own = labels[known] - classes.start
+    columns = labels[known] - classes.start
     z = np.zeros((len(labels), classes.stop - classes.start), dtype=np.float32)
-    z[known, own] = 1
+    z[known, columns] = 1
     for _ in range(operation.steps):
         z = received(edges, z, "gcn", threads)
         z *= np.float32(operation.scale)
-        z[known, own] += np.float32(operation.back)
+        z[known, columns] += np.float32(operation.back)
     return z

@@ -89,8 +89,8 @@ def permuted_rows(
         for number, part in enumerate(parts):
             at = place[place // size == number] - number * size
             rows = np.empty((len(at), *width), dtype=kind)
-            for start, own in pieces(part):
-                rows[at[start : start + len(own)]] = own
+            for start, piece in pieces(part):
+                rows[at[start : start + len(piece)]] = piece
             out.append(rows)
     for path in folder.glob("part-*.npy"):
         path.unlink()

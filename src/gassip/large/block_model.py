@@ -185,5 +185,5 @@ def passed(model: BlockModel, message: np.ndarray) -> np.ndarray:
 
 def add_rows(total: np.ndarray, receiver: np.ndarray, values: np.ndarray) -> None:
     """total_i += Σ over the edges into i."""
-    for column, own in enumerate(values.T):
-        total[:, column] += np.bincount(receiver, own, len(total))
+    for column, value in enumerate(values.T):
+        total[:, column] += np.bincount(receiver, value, len(total))

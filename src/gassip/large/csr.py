@@ -151,13 +151,13 @@ def ordered_edges(folder: Path, prefix: str, place: np.ndarray | None, weighted:
 
 def places(folder: Path, prefix: str, symmetric: bool, memory: int) -> np.ndarray | str:
     """place[k]: where node k comes to stand; or why the nodes keep the order of their files."""
-    own = prefix
+    read = prefix
     if not symmetric:
-        own = f"{prefix}both-"
+        read = f"{prefix}both-"
         nodes = len(mapped(folder / f"{prefix}indptr.npy")) - 1
         bare = ((t, s, None) for t, s, _ in stored_pieces(folder, prefix))
-        sorted_edges(folder, own, nodes, False, both_ways(bare))
-    indptr, indices = np.load(folder / f"{own}indptr.npy"), mapped(folder / f"{own}indices.npy")
+        sorted_edges(folder, read, nodes, False, both_ways(bare))
+    indptr, indices = np.load(folder / f"{read}indptr.npy"), mapped(folder / f"{read}indices.npy")
     nodes, walk = len(indptr) - 1, breadth_first()
     need = 40 * nodes + (indices.nbytes if walk else 20 * len(indices))
     if need > memory:

@@ -176,9 +176,9 @@ def unknown_ends(work: Work) -> list[str]:
     for end in ("source", "target"):
         name = f"CAST({end} AS {id_type(work)})"
         query = f"SELECT {name}, count(*) FROM {relation} ANTI JOIN nodes ON nodes.id = {name}"
-        for own, count in work.rows(f"{query} GROUP BY 1 LIMIT {MOST_ERRORS}"):
-            where = place_of(work.source.edges, str(own))
-            lines.append(f"{where}: {end} {str(own)!r} is no id of a node ({count:,} edges)")
+        for end_id, count in work.rows(f"{query} GROUP BY 1 LIMIT {MOST_ERRORS}"):
+            where = place_of(work.source.edges, str(end_id))
+            lines.append(f"{where}: {end} {str(end_id)!r} is no id of a node ({count:,} edges)")
     return lines[:MOST_ERRORS]
 
 

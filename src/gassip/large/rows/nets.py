@@ -130,9 +130,9 @@ class Basis:
         return Basis(torch.where(scale > 1e-6, scale, 1.0), scaling.deviation, features)
 
     def matrix(self, given: Tensor) -> Tensor:
-        own = given / self.scale[:, None]
-        following = F.pad(own[self.features :], (0, 0, 0, self.features))
-        return (own - following) * self.deviation[:, None]
+        scaled = given / self.scale[:, None]
+        following = F.pad(scaled[self.features :], (0, 0, 0, self.features))
+        return (scaled - following) * self.deviation[:, None]
 
 
 @torch.no_grad()
