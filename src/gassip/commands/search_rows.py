@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gassip.train.plan import Decision
 
 LARGE_FROM = 500_000  # nodes of a graph folder from which `auto` searches on rows
-WRITING = (0.1, 3.0)  # scores, folder and page: of the time limit, and at least so many seconds
+WRITING = (0.02, 3.0)  # folder and page: of the time limit, and at least so many seconds
 # of `best`, that count here too
 SETTINGS = ("size_share", "size_steps", "label_propagation", "edge_shares", "edge_rankings")
 BUDGETS = ("max_params", "max_bytes")
@@ -75,6 +75,7 @@ def search_on_rows(
 
     from gassip.best.anytime import both
     from gassip.large.cluster import connected
+    from gassip.large.rows.pace import Pace
     from gassip.large.rows.run import run_on_rows
     from gassip.large.rows.save import save
     from gassip.train.events import Steps, Watch
@@ -93,7 +94,8 @@ def search_on_rows(
     ):
         watch = Watch(both(show, log), steps, since=args.since, deadline=deadline)
         job = job_of(args, graph, options, out, partial)
-        outcome = run_on_rows(replace(job, deadline=deadline, hear=watch.row, tasks=tasks))
+        job = replace(job, pace=Pace(deadline), hear=watch.row, tasks=tasks)
+        outcome = run_on_rows(job)
         symmetrised = outcome.edges_key.startswith("both")
         meta = save(
             out,
@@ -103,7 +105,7 @@ def search_on_rows(
             budget=budget.given,
             overwrite=args.overwrite or args.resume,
         )
-        if not args.no_report and (deadline is None or deadline.left > 0):
+        if not args.no_report and job.pace.allows(job.pace.reading):
             from gassip.commands.search import write_page
 
             write_page(out, None)

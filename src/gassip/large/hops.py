@@ -16,7 +16,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -202,19 +202,23 @@ def propagate(
     exact: np.ndarray | None = None,
     tasks: Tasks | None = None,
     said: Callable[[str], None] = lambda text: None,
-) -> None:
-    """All blocks that are not there yet; of the nodes `exact` unrounded values are kept besides."""
+    seconds: float | None = None,
+) -> Hops:
+    """All blocks that are not there yet, and the hops that there are then; of the nodes `exact`
+    unrounded values are kept besides. In `seconds` perhaps fewer hops: as the first one goes."""
     check_room(hops, needed(hops))
     wanting = [first for first in hops.starts if not _whole(hops, first)]
     if isinstance(tasks, RayTasks):
         items = [(first, threads, exact) for first in wanting]
         tasks.map(propagate_task, (hops, edges.names), items)
-        return
-    for first in wanting:
+        return hops
+    end = None if seconds is None else time.perf_counter() + seconds
+    for at, first in enumerate(wanting):
         began = time.perf_counter()
-        propagate_block(hops, edges, first, threads, exact)
+        hops = propagate_block(hops, edges, first, threads, exact, len(wanting) - at, end)
         rate = hops.steps * hops.graph.edges / (time.perf_counter() - began) / 1e6
         said(f"hops 1..{hops.steps} from column {first}: {rate:.1f} M edges/s")
+    return hops
 
 
 def propagate_task(
@@ -226,15 +230,29 @@ def propagate_task(
 
 
 def propagate_block(
-    hops: Hops, edges: Edges, first: int, threads: int = 1, exact: np.ndarray | None = None
-) -> None:
-    """Hops 1..K of one block of columns."""
-    h = _features(hops, first)
-    for k in range(1, hops.steps + 1):
+    hops: Hops,
+    edges: Edges,
+    first: int,
+    threads: int = 1,
+    exact: np.ndarray | None = None,
+    blocks: int = 1,
+    end: float | None = None,
+) -> Hops:
+    """Hops 1..K of one block of columns, the first of so many blocks; K falls to what is done by
+    `end`, on the clock of time.perf_counter, if all go on as the first hop went."""
+    began, h = time.perf_counter(), _features(hops, first)
+    k = 0
+    while k < hops.steps:
+        k += 1
         h = received(edges, h, "mean", threads)
         if exact is not None:
             replace_array(hops.file(first, k, "-exact"), h[exact])
         _write(hops, first, k, h)
+        if k == 1 and end is not None:
+            now = time.perf_counter()
+            whole = int((end - began) / max(1e-9, (now - began) * blocks))
+            hops = replace(hops, steps=min(hops.steps, max(1, whole)))
+    return hops
 
 
 def _features(hops: Hops, first: int) -> np.ndarray:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from gassip.deploy.model import softmax
+from gassip.deploy.row_runs import load_row_run
 from gassip.deploy.runtime import load
 from gassip.deploy.stored import is_row_run, stored_tensors
 from gassip.errors import GassipError
@@ -140,7 +142,7 @@ def read_facts(folder: str | Path, edges: Array | None = None) -> Facts:
         edge_mask=graph.get("edge_mask"),
         edges=edges if not large and fits(edges, graph) else None,
         weight_keep=_masks(found),
-        probs=_probs(path, inputs),
+        probs=_probs(path, inputs, is_row_run(meta)),
         y=inputs.get("y"),
         masks={s: graph[f"{s}_mask"] for s in SPLITS if f"{s}_mask" in graph},
         ids=read_ids(inputs, int(meta["nodes"])),
@@ -165,10 +167,12 @@ def _optional(path: Path, name: str, meta: Mapping[str, Any]) -> Tensors:
     return read_tensors(path, name, meta) if name in meta["files"] else {}
 
 
-def _probs(path: Path, inputs: Tensors) -> Array | None:
+def _probs(path: Path, inputs: Tensors, by_rows: bool) -> Array | None:
     """What the net says of every node of its graph; None where the run holds no inputs, or no net
     that the runtime knows."""
     if not inputs:
         return None
+    if by_rows:  # its hops are there already
+        return softmax(load_row_run(path).model.scores())
     model = load(path)
     return model.predict_proba() if model.x is not None else None

@@ -113,7 +113,7 @@ def choose_cut(job: Job, trials: Trials, found: Found) -> tuple[Trials, Found]:
         return trials, replace(found, decisions=tuple(made))
     weight = label_weight(taken.trials, taken.trained, job.options, made)
     kept = replace(found, trained=taken.trained, label_weight=weight, decisions=tuple(made))
-    return taken.trials, replace(kept, cut=trials.late)
+    return taken.trials, replace(kept, cut=trials.late or trials.pace.shortened)
 
 
 def sparsest(cutter: Cutter, rankings: list[str]) -> tuple[list[Cut], Cut | None]:

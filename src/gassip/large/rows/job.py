@@ -1,7 +1,8 @@
 """What is asked of a search on rows, and its rows: hops, computed if they are not there."""
 
+import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -14,14 +15,17 @@ from gassip.graph.store import META, GraphFolder, sha256
 from gassip.large.adjacency import stored_edges
 from gassip.large.cluster import InProcess, Tasks
 from gassip.large.hops import Hops, Precision, needed, open_hops, propagate
+from gassip.large.kernels import Edges
 from gassip.large.rows.data import Chosen, Tables
 from gassip.large.rows.kept import KeptNets
 from gassip.large.rows.nets import MOST_HOPS
+from gassip.large.rows.pace import Pace
 from gassip.large.rows.search import Options
 from gassip.large.rows.trials import Trials
 from gassip.metrics import Metric
-from gassip.train.deadline import Deadline
 from gassip.train.plan import Row
+
+HOPS_SHARE = 1 / 3  # of the time left
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,9 +42,9 @@ class Job:
     seed: int = 0
     metric: Metric = "accuracy"
     threads: int = 1
-    deadline: Deadline | None = None
     hear: Callable[[Row], None] = lambda row: None
     said: Callable[[str], None] = lambda text: None
+    pace: Pace = field(default_factory=Pace)  # knows when the search has to end
     tasks: Tasks = field(default_factory=InProcess)
     kept: KeptNets | None = None  # where trained nets are kept, for a search that is killed
 
@@ -74,12 +78,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         precision=job.precision,
         edges_key=key,
     )
-    hops = within_time(hops, job)
-    need = needed(hops)
-    if need.blocks:
-        job.said(f"hops, edges {key}: {need}")
-    exact = None if job.precision == "float32" else chosen.val
-    propagate(hops, edges, threads=job.threads, exact=exact, tasks=job.tasks, said=job.said)
+    hops = hops_in_time(job, hops, edges, chosen)
     return Trials(
         hops=hops,
         edges=edges,
@@ -89,7 +88,7 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
         seed=job.seed,
         metric=job.metric,
         threads=job.threads,
-        deadline=job.deadline,
+        pace=job.pace,
         hear=job.hear,
         tasks=job.tasks,
         kept=job.kept,
@@ -97,16 +96,31 @@ def prepared(job: Job, chosen: Chosen, key: str) -> Trials:
     )
 
 
-def within_time(hops: Hops, job: Job) -> Hops:
-    """So many hops that a third of the time left suffices for those that are not there."""
-    if job.deadline is None:
-        return hops
-    fewer = hops
-    while fewer.steps > 1 and needed(fewer).seconds > job.deadline.left / 3:
-        fewer = replace(fewer, steps=fewer.steps - 1)
-    if fewer.steps < hops.steps:
-        job.said(f"the time limit leaves hops 0 to {fewer.steps} of {hops.steps}")
-    return fewer
+def hops_in_time(job: Job, hops: Hops, edges: Edges, chosen: Chosen) -> Hops:
+    """Computed; fewer, if those that are not there would take more than HOPS_SHARE of the time."""
+    began, need = time.perf_counter(), needed(hops)
+    if need.blocks:
+        job.said(f"hops, edges {hops.path.name}: {need}")
+    exact = None if job.precision == "float32" else chosen.val
+    seconds = None
+    if job.pace.deadline is not None:
+        seconds = HOPS_SHARE * max(0.0, job.pace.deadline.left)
+    made = propagate(
+        hops,
+        edges,
+        threads=job.threads,
+        exact=exact,
+        tasks=job.tasks,
+        said=job.said,
+        seconds=seconds,
+    )
+    if need.blocks:
+        passed = edges.indptr[-1] * made.steps * need.blocks * need.columns / 64
+        job.pace.edges = float(passed) / (time.perf_counter() - began)
+    if made.steps < hops.steps:
+        job.pace.shortened = True
+        job.said(f"the time limit leaves hops 0 to {made.steps} of {hops.steps}")
+    return made
 
 
 def hops_folder(graph: GraphFolder, out: Path) -> Path:

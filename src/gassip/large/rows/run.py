@@ -41,6 +41,7 @@ def run_on_rows(job: Job) -> Outcome:
     made: list[Decision] = []
     key = direction(job, chosen, made)
     trials = prepared(job, chosen, key)
+    trials.gather()
     found = search_rows(trials, job.options)
     if job.precision != "float32":
         job.said(cost_of_rounding(trials, found, job.precision))

@@ -26,15 +26,16 @@ from gassip.best.rules import FEW_WEIGHTS, LIKELIHOOD_SIGMAS, SCORE_SIGMAS, SIZE
 from gassip.best.significance import likelihood_gain, mcnemar
 from gassip.deploy.by_rows import label_logits
 from gassip.large.rows.nets import Shape
-from gassip.large.rows.training import Trained, folded_probs
+from gassip.large.rows.training import Trained, epochs_for, folded_probs
 from gassip.large.rows.trials import UPPER_HOPS, Chain, Trials
-from gassip.operations import gcn_weights
+from gassip.operations import OPERATIONS, SPREAD, gcn_weights
 from gassip.train.plan import Decision, Row
 
-FEWEST_ROWS = 8_000  # of the first rung
+FEWEST_ROWS, MOST_ROWS = 8_000, 100_000  # of the first rung, and of the last
 RUNG_EPOCHS = 20
 TEACHERS, TEACHER_WIDTH, CHAIN_WIDTH = 3, 256, 64
 MOST_SEGMENTS = 3
+CANDIDATES, WIDE, LAYERS = 0.3, 0.4, 0.4  # shares of the time left: a quarter is the student's
 PRUNE_FROM = 4  # as the setting of `best`
 HIGHEST = "validation score; the highest is taken"
 
@@ -74,14 +75,20 @@ class Found:
 
 
 def search_rows(trials: Trials, options: Options) -> Found:
-    """The stages of the module's head; a deadline leaves out those that come after it."""
+    """The stages of the module's head. With a deadline each has a share of the time left; the
+    student has what then is left."""
     made: list[Decision] = []
-    shapes = halving(trials, made)
+    with trials.pace.within(CANDIDATES):
+        shapes = halving(trials, made)
     chain, probs = None, None
     if options.teach and not trials.late:
-        wide = [replace(shape, width=teacher_width(trials)) for shape in shapes[:TEACHERS]]
-        teachers = trials.train_all("teacher", 0, wide)
-        chain = grown(trials, teachers, made)
+        with trials.pace.within(WIDE):
+            wide = [replace(shape, width=teacher_width(trials)) for shape in shapes[:TEACHERS]]
+            teachers = trials.train_all("teacher", 0, wide, fit=True)
+        with trials.pace.within(LAYERS):
+            chain = grown(trials, teachers, made)
+        layers = 0 if chain is None else chain.length - 1
+        trials.pace.keep(layers * trials.pace.passing)  # the scores of all nodes pass them too
         probs = taught_probs(trials, teachers, chain, made)
     trained, student = best_student(trials, shapes[0], chain, probs, options, made)
     weight = label_weight(trials, trained, options, made)
@@ -91,7 +98,7 @@ def search_rows(trials: Trials, options: Options) -> Found:
         probs=probs,
         label_weight=weight,
         decisions=tuple(made),
-        cut=trials.late,
+        cut=trials.late or trials.pace.shortened,
     )
 
 
@@ -109,7 +116,7 @@ def candidates(steps: int) -> list[Shape]:
 
 def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
     """Shapes, the best on validation first."""
-    shapes, train = candidates(trials.tables.steps), trials.tables.train
+    shapes, train = candidates(trials.tables.steps), trials.tables.train.first(MOST_ROWS)
     rows = min(len(train), max(FEWEST_ROWS, len(train) // 16))
     number = 0
     tried: list[Row] = []
@@ -119,6 +126,10 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
         results = [(trained.shape, trained) for trained in answers]
         number += len(results)
         results.sort(key=lambda pair: -pair[1].value)
+        trials.best_candidate = max(
+            (trained for trained in (trials.best_candidate, results[0][1]) if trained is not None),
+            key=lambda trained: trained.value,
+        )
         tried = [
             {"name": f"{shape}, {rows:,} rows", "score": trained.value}
             for shape, trained in results
@@ -145,13 +156,13 @@ def chain_width(trials: Trials) -> int:
 def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> Chain | None:
     """Layers with hops on a net of moderate width, as long as each validates better; None: the
     first did not."""
-    if trials.late:
+    if trials.late or not trials.affords_layer(chain_width(trials)):
         return None
     shape = replace(teachers[0].shape, width=chain_width(trials))
     base = trials.train("teacher layer", 0, shape)
     chain, rows = trials.begin(base), [_row("1 layer with hops", base, 0.0)]
     upper = Shape(hops=UPPER_HOPS, width=chain_width(trials), dropout=shape.dropout)
-    while chain.length < MOST_SEGMENTS and not trials.late:
+    while chain.length < MOST_SEGMENTS and trials.affords_layer(upper.width):
         longer = trials.longer(chain, "teacher layer", upper)
         statistic = trials.gain(longer.trained, chain.trained)
         rows.append(_row(f"{longer.length} layers with hops", longer.trained, statistic))
@@ -207,7 +218,7 @@ def best_student(
     best: Trained | None = None
     rows: list[Row] = []
     for k, size in enumerate(bounded):
-        if best is not None and trials.late:
+        if best is not None and not affords(trials, size, length):
             break
         asked = Student(shape=shape, weights=size, length=length, number=k)
         trained = train_student(trials, asked, probs)
@@ -216,38 +227,59 @@ def best_student(
         if best is None or statistic > SCORE_SIGMAS:
             best, taken, chosen = trained, str(rows[-1]["name"]), asked
     assert best is not None
+    early = trials.best_candidate
+    if early is not None and trials.pace.shortened:  # too little time for a student
+        weights, statistic = early.net.num_weights()[0], trials.gain(early, best)
+        if weights <= options.most_weights:
+            rows.append(_row(f"the best candidate, {weights:,} weights", early, statistic))
+            if statistic > SCORE_SIGMAS:
+                best, taken = early, str(rows[-1]["name"])
+                chosen = Student(shape=early.shape, weights=weights, length=1, number=0)
     made.append(_decision("student", taken, rows))
     return best, chosen
+
+
+def affords(trials: Trials, weights: int, length: int) -> bool:
+    """Whether another student can be trained to its end; the first one always is."""
+    rows = len(trials.tables.train) + len(trials.chosen.others)
+    training = trials.pace.of_training(rows * epochs_for(rows), PRUNE_FROM * weights)
+    return not trials.late and trials.pace.allows(training + (length - 1) * trials.pace.passing)
 
 
 def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Trained:
     """A chain of segments, pruned from PRUNE_FROM times as many weights."""
     shape, length = asked.shape, asked.length
     share, stage = asked.weights // length, f"student {asked.number + 1}"
-    width = fitting(trials, len(shape.hops) * trials.hops.features, share)
+    most = TEACHER_WIDTH if length == 1 else chain_width(trials)
+    width = fitting(trials, len(shape.hops) * trials.hops.features, share, most)
     dropout = min(shape.dropout, 0.1) if probs is not None else shape.dropout
     first = replace(shape, width=width, dropout=dropout, depth=2)
     table = None if probs is None else trials.tables.taught(probs)
-    trained = trials.train(stage, 0, first, table=table, prune_to=share)
+    with trials.pace.within(1 / length):
+        trained = trials.train(stage, 0, first, table=table, prune_to=share, fit=True)
     chain = trials.begin(trained)
-    while chain.length < length and not trials.late:
+    while chain.length < length and trials.affords_layer(chain_width(trials)):
         hidden = chain.last.layers[-1].weight.shape[0]
-        width = fitting(trials, len(UPPER_HOPS) * hidden, share)
+        most = TEACHER_WIDTH if chain.length == length - 1 else chain_width(trials)
+        width = fitting(trials, len(UPPER_HOPS) * hidden, share, most)
         upper = Shape(hops=UPPER_HOPS, width=width, dropout=dropout)
-        chain = trials.longer(chain, stage, upper, probs, prune_to=share)
+        with trials.pace.within(1 / (length - chain.length)):
+            chain = trials.longer(chain, stage, upper, probs, prune_to=share, fit=True)
     chain.release()
     return chain.trained
 
 
-def fitting(trials: Trials, inputs: int, weights: int) -> int:
+def fitting(trials: Trials, inputs: int, weights: int, most: int) -> int:
     """The width at which two layers have PRUNE_FROM times the weights."""
     width = PRUNE_FROM * weights // (inputs + trials.classes + 1)
-    return int(min(chain_width(trials), max(4, width)))
+    return int(min(most, max(4, width)))
 
 
 def label_weight(trials: Trials, student: Trained, options: Options, made: list[Decision]) -> float:
     """w of best/label_propagation.py, a = 1; 0 unless the likelihood rises beyond chance."""
-    if not options.label_propagation or trials.late:
+    steps = 2 * OPERATIONS[SPREAD].steps  # here, and for the scores of all nodes
+    spreading = trials.pace.of_spreading(trials.hops.graph.edges, trials.classes, steps)
+    if not options.label_propagation or trials.late or not trials.pace.allows(spreading):
         return 0.0
     split = np.asarray(trials.hops.graph.array("split"))
     known = np.where(split == 1, trials.chosen.y, -1)

@@ -28,6 +28,7 @@ from gassip.train.trainer import seeded
 
 BLOCK = 2**15  # rows that are judged at once
 LR, WEIGHT_DECAY = 5e-3, 1e-4
+JUDGED_FROM = 2 / 3  # of the epochs, as pruning ends; before that no epoch is the best
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,7 @@ class Trained:
     logits: Tensor  # [n_val, C]
     epoch: int
     seconds: float = 0.0
+    seen: float = 0.0  # rows, each as often as it was trained on
     cut: bool = False  # by a time limit
 
     @property
@@ -95,18 +97,20 @@ def train_rows(
         if shape.signed:
             basis = Basis.fit(table.rows[: 4 * BLOCK], table.scaling, features)
         pruning = _pruning(net, prune_to, total)
-        keep, ended = _Keep(metric), False
+        keep, ended, seen = _Keep(metric), False, 0
         step = Adam(lr=LR, weight_decay=WEIGHT_DECAY).of(list(net.parameters()))
         batch = 1024 if len(table) <= 200_000 else 4096
         for epoch in range(1, total + 1):
             rate = (1 + math.cos(math.pi * (epoch - 1) / total)) / 2
-            loss = _epoch(net, table, basis, partial(step, factor=rate), batch)
+            loss, count = _epoch(net, table, basis, partial(step, factor=rate), batch, deadline)
+            seen += count
             if pruning is not None:
                 pruning.step(net, epoch)
-            ended = deadline is not None and deadline.passed
+            whole = epoch == total and count + 1 >= len(table)
+            ended = deadline is not None and deadline.passed and not whole
             if ended and pruning is not None and epoch < pruning.last:
                 pruning.finish(net)
-            if pruning is None or epoch >= pruning.last or ended:
+            if epoch >= max(1, JUDGED_FROM * total) or ended:
                 keep.look(net, val, basis, epoch)
             if on_epoch:
                 on_epoch({"epoch": epoch, "train_loss": loss, "val_score": keep.last})
@@ -121,7 +125,8 @@ def train_rows(
         value=keep.best[0],
         logits=keep.logits,
         epoch=keep.epoch,
-        cut=ended and epoch < total,
+        seen=seen,
+        cut=ended,
     )
 
 
@@ -134,9 +139,14 @@ def _pruning(net: Net, prune_to: int, epochs: int) -> Pruning | None:
 
 
 def _epoch(
-    net: Net, table: Table, basis: Basis | None, step: Callable[..., None], batch: int
-) -> float:
-    """The mean loss."""
+    net: Net,
+    table: Table,
+    basis: Basis | None,
+    step: Callable[..., None],
+    batch: int,
+    deadline: Deadline | None,
+) -> tuple[float, int]:
+    """The mean loss, and of how many rows."""
     net.train()
     weights, order = list(net.parameters()), torch.randperm(len(table))
     total, seen = 0.0, 0
@@ -144,13 +154,15 @@ def _epoch(
         part = order[start : start + batch]
         if len(part) < 2:  # batch norm needs two rows
             continue
+        if deadline is not None and deadline.passed:
+            break
         logits = run_rows(net, table.rows.index_select(0, part), basis)
         loss = F.cross_entropy(logits, table.target[part])
         step(torch.autograd.grad(loss, weights))
         total, seen = total + float(loss.detach()) * len(part), seen + len(part)
     if not math.isfinite(total):
         raise GassipError("the loss is no finite number; are features of very different scale?")
-    return total / max(1, seen)
+    return total / max(1, seen), seen
 
 
 class _Keep:

@@ -25,15 +25,16 @@ from gassip.large.kernels import Edges
 from gassip.large.rows.data import Chosen, Tables
 from gassip.large.rows.kept import KeptNets
 from gassip.large.rows.nets import Shape, joined
-from gassip.large.rows.training import Table, Trained, folded_probs, train_rows
+from gassip.large.rows.pace import MARGIN, Pace
+from gassip.large.rows.training import Table, Trained, epochs_for, folded_probs, train_rows
 from gassip.metrics import Metric
 from gassip.nn.net import Net
 from gassip.nn.size import macs_of
-from gassip.train.deadline import Deadline
 from gassip.train.leaderboard import Standing, kind_of
 from gassip.train.plan import Row
 
 UPPER_HOPS = (0, 1, 2)  # of a segment on a hidden layer
+SCORING = 2.0  # times the reading of all hops: the scores of all nodes
 
 
 @dataclass(eq=False, kw_only=True)
@@ -67,7 +68,7 @@ class Trials:
     seed: int = 0
     metric: Metric = "accuracy"
     threads: int = 1
-    deadline: Deadline | None = None
+    pace: Pace = field(default_factory=Pace)
     hear: Callable[[Row], None] = lambda row: None
     tasks: Tasks = field(default_factory=InProcess)
     board: list[Standing] = field(default_factory=list)
@@ -75,10 +76,19 @@ class Trials:
     kept: KeptNets | None = None  # what a killed search left
     edges_key: str = "given"
     first: Trained | None = None  # the first net of a chain, on features
+    best_candidate: Trained | None = None  # the best candidate
 
     @property
     def late(self) -> bool:
-        return self.deadline is not None and self.deadline.passed
+        return self.pace.late
+
+    def gather(self) -> None:
+        """Rows into memory: all hops are read once. The scores of all nodes will read them too, and
+        have that time."""
+        began = time.perf_counter()
+        assert len(self.tables.train) and len(self.tables.val)
+        self.pace.reading = time.perf_counter() - began
+        self.pace.keep(SCORING * self.pace.reading)
 
     def train(
         self,
@@ -91,16 +101,25 @@ class Trials:
         prune_to: int = 0,
         epochs: int | None = None,
         lower: Net | None = None,
+        fit: bool = False,
     ) -> Trained:
         """A net on the features, or a segment on the hidden layer of `lower`, which `tables` holds,
-        joined with it; labels alone unless `table` is given."""
+        joined with it; labels alone unless `table` is given. `fit`: on as many rows, as often, as
+        the time left allows."""
         read, began = tables or self.tables, time.perf_counter()
         made = self._recalled(stage, index)
         if made is None:
-            settings = self._settings(read, prune_to, epochs)
+            given = table or read.train
+            total, weights = epochs or epochs_for(len(given)), weights_of(shape, read, self.classes)
+            rows, fewer = len(given), total
+            if fit:
+                rows, fewer = self.pace.fitted(rows, total, weights)
+            settings = self._settings(read, prune_to, fewer)
             seed = seed_of(self.seed, stage, index)
-            made = train_task((table or read.train, read.val, settings), shape, seed)
-            made = replace(made, seconds=time.perf_counter() - began)
+            made = train_task((given.first(rows), read.val, settings), shape, seed)
+            self.pace.measured(made.seconds, made.seen, weights)
+            cut = made.cut or (rows, fewer) != (len(given), total)
+            made = replace(made, seconds=time.perf_counter() - began, cut=cut)
             self._remember(stage, index, made)
         whole = made if lower is None else replace(made, net=joined(lower, made.net))
         self.tell(stage, index, whole)
@@ -114,15 +133,18 @@ class Trials:
         *,
         table: Table | None = None,
         epochs: int | None = None,
+        fit: bool = False,
     ) -> list[Trained]:
         """Nets on the features, as tasks if there is a cluster; past the deadline the rest is left
-        out, but for the first."""
+        out, but for the first. `fit`: each as the time left allows, in equal parts."""
         if not isinstance(self.tasks, RayTasks):
             made: list[Trained] = []
             for k, shape in enumerate(shapes):
                 if made and self.late:
                     break
-                made.append(self.train(stage, first + k, shape, table=table, epochs=epochs))
+                with self.pace.within(1 / (len(shapes) - k)):
+                    own = self.train(stage, first + k, shape, table=table, epochs=epochs, fit=fit)
+                made.append(own)
             return made
         tables = self.tables
         shared = (table or tables.train, tables.val, self._settings(tables, 0, epochs))
@@ -158,7 +180,7 @@ class Trials:
             "metric": self.metric,
             "epochs": epochs,
             "prune_to": prune_to,
-            "deadline": self.deadline,
+            "deadline": self.pace.deadline,
             "threads": self.threads,
         }
 
@@ -200,16 +222,26 @@ class Trials:
         shape: Shape,
         probs: Tensor | None = None,
         prune_to: int = 0,
+        fit: bool = False,
     ) -> Chain:
         """The chain with one more segment; taught by probabilities of the others, if given."""
+        began = time.perf_counter()
         hidden = self.hidden(chain)
         chain.release()
         source = InMemory.of(hidden, self.edges, shape.hops[-1], self.threads)
+        self.pace.passing = time.perf_counter() - began
         tables = Tables(self.chosen, source, shape.hops[-1], hidden.shape[1])
         table = None if probs is None else tables.taught(probs)
         lower = chain.trained.net
         upper = self.train(
-            stage, chain.length, shape, table=table, tables=tables, prune_to=prune_to, lower=lower
+            stage,
+            chain.length,
+            shape,
+            table=table,
+            tables=tables,
+            prune_to=prune_to,
+            lower=lower,
+            fit=fit,
         )
         return Chain(
             trained=replace(upper, net=joined(lower, upper.net)),
@@ -218,6 +250,12 @@ class Trials:
             tables=tables,
             length=chain.length + 1,
         )
+
+    def affords_layer(self, width: int) -> bool:
+        """Whether time is left to pass a hidden layer of all nodes on."""
+        pace = self.pace
+        passing = pace.of_spreading(self.hops.graph.edges, width, UPPER_HOPS[-1]) + pace.reading
+        return not pace.late and pace.allows(max(passing, MARGIN * pace.passing))
 
     def hidden(self, chain: Chain) -> np.ndarray:
         """ReLU of the layer in front of the chain's last, [N, F]."""
@@ -245,6 +283,12 @@ def train_task(shared: tuple[Table, Table, dict[str, Any]], shape: Shape, seed: 
     torch.set_num_threads(settings.pop("threads"))
     made = train_rows(shape, table, val, seed=seed, **settings)
     return replace(made, seconds=time.perf_counter() - began)
+
+
+def weights_of(shape: Shape, read: Tables, classes: int) -> int:
+    """About as many as a row is multiplied by."""
+    inner = shape.width * (shape.depth - 2)
+    return shape.width * (len(shape.hops) * read.features + inner + classes)
 
 
 def numpy_layers(net: Net) -> tuple[Layer, ...]:
