@@ -14,9 +14,13 @@ from gassip.best.pipeline import search
 from gassip.graph.datasets import load
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import keep_highest
+from gassip.paper.induce import kept_edges, uncertain
+from gassip.paper.state import State
 from gassip.settings import preset
+from gassip.settings.search import Search
 from gassip.train.batched import retrain_many
 from gassip.train.plan import Plan
+from tests.conftest import random_graph
 
 SHORT = {"epochs": 40, "induced_from": 1, "retrain_epochs": 50}
 MARGIN = 0.015  # of the accuracy: what three short trainings may differ by
@@ -60,3 +64,20 @@ def test_what_the_mask_ranks_highest_counts(graph: Graph, plans: list[Plan]) -> 
     plan = plans[0]
     high = accuracy(graph, plan, keep_highest(graph, plan.edge_mask, 0.5))
     assert high > accuracy(graph, plan, keep_highest(graph, -plan.edge_mask, 0.5)) + MARGIN
+
+
+def test_edges_of_uncertain_nodes_stay() -> None:
+    """A path of five nodes, by hand: the supernet is sure of nodes 0 to 2, and of 3 a little."""
+    ends = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
+    state = State(replace(random_graph(0, nodes=5, edges=4), edge_index=ends), Search(hidden=4))
+    state.logits = torch.tensor([[9.0, 0], [9, 0], [9, 0], [1, 0], [0, 0]])
+    state.settings = replace(state.settings, certain_share=0.5)
+    stay = uncertain(state)[state.slot]
+    assert stay.tolist() == [False] * 4 + [True] * 4  # 2 – 3 and 3 – 4 have an uncertain end
+    state.settings = replace(state.settings, edge_rule="budget", edge_share=0.75)
+    with torch.no_grad():
+        state.edge_score[state.slot[6]] = -5.0  # of 3 – 4, which would go
+        state.edge_score[state.slot[0]] = -1.0
+    assert kept_edges(state).tolist() == [False, False] + [True] * 6
+    state.settings = replace(state.settings, certain_share=1.0)
+    assert kept_edges(state).tolist() == [True] * 6 + [False, False]

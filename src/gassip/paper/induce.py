@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
+from gassip.nn.ranking import highest
 from gassip.operations import OPERATIONS, gcn_weights
 from gassip.paper.masks import best_of_a_node, edge_keep, group_keep, weight_keep
 from gassip.paper.state import State, architecture_of
@@ -65,11 +66,26 @@ def kept_edges(state: State) -> Tensor:
         return torch.ones(state.graph.num_edges, dtype=torch.bool, device=state.graph.device)
     mask = torch.sigmoid(state.edge_score - state.threshold).detach()
     threshold = float(state.threshold.detach())
-    if not settings.keep_last:
-        return edge_keep(mask, threshold, settings.edge_rule, settings.edge_share)[state.slot]
-    last = best_of_a_node(mask, state.slot, state.graph.adjacency)
-    keep = edge_keep(mask + last, threshold, settings.edge_rule, settings.edge_share)
+    last, unsure = torch.zeros_like(mask, dtype=torch.bool), uncertain(state)
+    if settings.keep_last:
+        last = best_of_a_node(mask, state.slot, state.graph.adjacency)
+    order = mask + last + 2 * unsure  # M_G is at most 1
+    keep = edge_keep(order, threshold, settings.edge_rule, settings.edge_share)
     return (keep | last)[state.slot]
+
+
+def uncertain(state: State) -> Tensor:
+    """The scores [P] that no evidence speaks against: all but the `certain_share` of the edges
+    whose less certain end the supernet is surest of. Where it is not, pseudo-labels cannot tell
+    what an edge does."""
+    share, count = state.settings.certain_share, state.edge_score.numel()
+    if share >= 1 or state.logits is None:
+        return torch.zeros(count, dtype=torch.bool, device=state.slot.device)
+    adjacency = state.graph.adjacency
+    sure = torch.softmax(state.logits, 1).amax(1)  # of the class that is most probable
+    ends = torch.minimum(sure[adjacency.row], sure[adjacency.col64])
+    certainty = ends.new_zeros(count).scatter_reduce(0, state.slot, ends, "amax")
+    return ~highest(certainty, round(share * count))
 
 
 def best_plan(

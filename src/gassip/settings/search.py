@@ -86,6 +86,11 @@ class Search(Part):
     keep_last: bool = setting(
         False, "the highest edge of every node stays, so that no node loses its last edge"
     )
+    certain_share: float = setting(
+        1.0,
+        "share of edges that edge_rule may remove: those whose ends the supernet is surest of",
+        SHARE,
+    )
     kept_edges: Literal["soft", "binary"] = setting(
         "soft", "kept edges weigh M_G (soft), or as given (binary)"
     )
