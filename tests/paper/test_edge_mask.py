@@ -14,7 +14,7 @@ from gassip.best.pipeline import search
 from gassip.graph.datasets import load
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import keep_highest
-from gassip.paper.induce import kept_edges, uncertain
+from gassip.paper.induce import choose_cut, induce, kept_edges, uncertain
 from gassip.paper.state import State
 from gassip.settings import preset
 from gassip.settings.search import Search
@@ -81,3 +81,21 @@ def test_edges_of_uncertain_nodes_stay() -> None:
     assert kept_edges(state).tolist() == [False, False] + [True] * 6
     state.settings = replace(state.settings, certain_share=1.0)
     assert kept_edges(state).tolist() == [True] * 6 + [False, False]
+
+
+def test_the_cut_between_certain_nodes_stays_unless_another_is_better_beyond_chance(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 100 nodes 4 are won and none lost: 2.041 standard errors; of 4 and 1: 1.354."""
+    state, settings = State(graph, Search(hidden=4)), preset("paper", graph, SHORT)
+    plan = induce(state, settings)
+    right = {True: torch.zeros(100), False: torch.zeros(100)}  # whether it is the first cut
+    right[False][-4:] = 1
+    monkeypatch.setattr(
+        "gassip.paper.induce.labelled_rightly", lambda graph, own, *rest: right[own is plan]
+    )
+    for lost, taken, sigmas in ((0, "anywhere", 2.041), (1, "between certain nodes", 1.354)):
+        right[True][:lost] = 1
+        found, decision = choose_cut(state, plan, settings, "accuracy")
+        assert decision.taken == taken and (found is plan) == (lost == 1)
+        assert decision.tried[1]["statistic"] == pytest.approx(sigmas, abs=1e-3)

@@ -50,7 +50,7 @@ from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, dense_of, scale_and_shift
 from gassip.paper import loop
-from gassip.paper.induce import best_plan, induce
+from gassip.paper.induce import best_plan, choose_cut, induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
 from gassip.train.deadline import Deadline
@@ -164,6 +164,9 @@ def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: 
     began = time.perf_counter()
     plan, decision = best_plan(state, settings, metric, symmetrised=both)
     if decision is not None:
+        log.made.append(decision)
+    if settings.search.sparsify and settings.search.certain_share < 1:
+        plan, decision = choose_cut(state, plan, settings, metric)
         log.made.append(decision)
     seconds = plan.seconds + time.perf_counter() - began
     return replace(plan, seconds=seconds, decisions=tuple(log.made))

@@ -18,10 +18,11 @@ from gassip.settings.training import Recipe
 from gassip.train.batched import retrain_many
 from gassip.train.plan import Decision, Plan, Row, Solution
 from gassip.train.shrink import compact
-from gassip.train.trainer import judged
+from gassip.train.trainer import judged, predict
 
 TRIALS = 3  # trainings of each architecture that may be induced
 SCORED = 64  # of this many most probable architectures the supernet's own path is validated
+CUT_SIGMAS = 2.0  # standard errors by which a cut must be better than the first
 HIGHEST = "the highest mean validation score of three short trainings is taken"
 
 
@@ -59,14 +60,14 @@ def share_that_fits(state: State, path: Path) -> float:
     return min(1.0, max(0.0, (most - others) / total))
 
 
-def kept_edges(state: State) -> Tensor:
-    """Binarised M_G of every edge, [E] bool."""
+def kept_edges(state: State, certain_share: float | None = None) -> Tensor:
+    """Binarised M_G of every edge, [E] bool; `certain_share` in place of that of the settings."""
     settings = state.settings
     if not settings.sparsify:
         return torch.ones(state.graph.num_edges, dtype=torch.bool, device=state.graph.device)
     mask = torch.sigmoid(state.edge_score - state.threshold).detach()
     threshold = float(state.threshold.detach())
-    last, unsure = torch.zeros_like(mask, dtype=torch.bool), uncertain(state)
+    last, unsure = torch.zeros_like(mask, dtype=torch.bool), uncertain(state, certain_share)
     if settings.keep_last:
         last = best_of_a_node(mask, state.slot, state.graph.adjacency)
     order = mask + last + 2 * unsure  # M_G is at most 1
@@ -74,11 +75,12 @@ def kept_edges(state: State) -> Tensor:
     return (keep | last)[state.slot]
 
 
-def uncertain(state: State) -> Tensor:
+def uncertain(state: State, certain_share: float | None = None) -> Tensor:
     """The scores [P] that no evidence speaks against: all but the `certain_share` of the edges
     whose less certain end the supernet is surest of. Where it is not, pseudo-labels cannot tell
     what an edge does."""
-    share, count = state.settings.certain_share, state.edge_score.numel()
+    share = state.settings.certain_share if certain_share is None else certain_share
+    count = state.edge_score.numel()
     if share >= 1 or state.logits is None:
         return torch.zeros(count, dtype=torch.bool, device=state.slot.device)
     adjacency = state.graph.adjacency
@@ -114,6 +116,39 @@ def best_plan(
     return plans[best], decision
 
 
+def choose_cut(
+    state: State, plan: Plan, settings: Settings, metric: Metric
+) -> tuple[Plan, Decision]:
+    """The plan with its cut between certain nodes; with the lowest edges by M_G wherever they are,
+    if these validate better beyond chance. Nodes are compared one by one, each by its share of
+    three short trainings that label it rightly."""
+    anywhere = replace(plan, edge_keep=kept_edges(state, certain_share=1.0))
+    right = [labelled_rightly(state.graph, own, settings, metric) for own in (plan, anywhere)]
+    gain = right[1] - right[0]
+    error = float(gain.std(correction=0)) / gain.numel() ** 0.5
+    sigmas = float(gain.mean()) / error if error > 0 else 0.0
+    tried: list[Row] = [
+        {"name": "between certain nodes", "score": float(right[0].mean())},
+        {"name": "anywhere", "score": float(right[1].mean()), "statistic": sigmas},
+    ]
+    better = sigmas > CUT_SIGMAS
+    decision = Decision(
+        stage="cut",
+        taken=str(tried[better]["name"]),
+        tried=tuple(tried),
+        statistic="standard errors of the gain in validation nodes labelled rightly",
+        threshold=CUT_SIGMAS,
+    )
+    return (anywhere if better else plan), decision
+
+
+def labelled_rightly(graph: Graph, plan: Plan, settings: Settings, metric: Metric) -> Tensor:
+    """Of each validation node the share of short trainings that label it rightly."""
+    y, solutions = graph.y[graph.val_mask], short_trainings(graph, plan, settings, metric)
+    labels = [predict(own.model, own.graph)[graph.val_mask].argmax(1) for own in solutions]
+    return torch.stack([(label == y).double() for label in labels]).mean(0)
+
+
 def paths_to_try(state: State, metric: Metric) -> list[Path]:
     """`induced_from` paths: the most probable ones, or as many of these as of those that validate
     best inside the supernet."""
@@ -142,10 +177,14 @@ def with_dropout(plan: Plan, dropout: float) -> Plan:
 
 def short_score(graph: Graph, plan: Plan, settings: Settings, metric: Metric) -> float:
     """The mean validation score of the plan's short trainings."""
+    solutions = short_trainings(graph, plan, settings, metric)
+    return sum(_value(solution, metric) for solution in solutions) / TRIALS
+
+
+def short_trainings(graph: Graph, plan: Plan, settings: Settings, metric: Metric) -> list[Solution]:
     short = replace(plan.recipe, epochs=settings.search.induce_epochs)
     trial = replace(plan, recipe=short)
-    solutions = retrain_many(graph, trial, seeds=range(TRIALS), metric=metric)
-    return sum(_value(solution, metric) for solution in solutions) / TRIALS
+    return retrain_many(graph, trial, seeds=range(TRIALS), metric=metric)
 
 
 @torch.no_grad()

@@ -37,6 +37,7 @@ PAPER: dict[str, Any] = {
     "edge_rule": "budget",
     "edge_share": 0.92,
     "keep_last": True,
+    "certain_share": 0.5,
     "kept_edges": "binary",
 }
 BEST_SEARCH: dict[str, Any] = {
