@@ -2,15 +2,18 @@
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import gassip
 from gassip import cli
 from gassip.bench.records import Book, Record, Run
 from gassip.commands import clustered
@@ -189,6 +192,34 @@ def test_reproduce_in_a_cluster(
     assert found[0] == found[1] and len(found[0]) == 4
     both = [tasks.map(overlap_task, 2, [("debian", 0)]) for tasks in (InProcess(), ray_tasks)]
     assert both[0][0]["overlaps"] == both[1][0]["overlaps"]
+
+
+class Elsewhere:
+    """Ray whose workers find the packages in a folder before all others."""
+
+    def __init__(self, ray: Any, folder: Path) -> None:
+        self.ray, self.env = ray, {"env_vars": {"PYTHONPATH": str(folder)}}
+
+    def remote(self, function: Callable[..., object]) -> Any:
+        return self.ray.remote(runtime_env=self.env)(function)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ray, name)
+
+
+def test_a_worker_that_has_another_version(ray_tasks: Tasks, tmp_path: Path) -> None:
+    """A worker that imports a copy of this package, in which only the version differs."""
+    assert isinstance(ray_tasks, RayTasks)
+    own = Path(gassip.__file__).parent
+    copy = shutil.copytree(own, tmp_path / "gassip", ignore=shutil.ignore_patterns("__pycache__"))
+    start = copy / "__init__.py"
+    start.write_text(start.read_text().replace(f'"{gassip.__version__}"', '"99.9"'))
+    tasks = RayTasks(Elsewhere(ray_tasks.ray, tmp_path))
+    wanted = f"gassip is 99.9 there and {gassip.__version__} here; install the same"
+    with pytest.raises(GassipError, match=wanted) as refused:
+        tasks.map(max, 1, [(2,)])
+    assert "\n" not in str(refused.value)
+    assert ray_tasks.map(max, 1, [(2,)]) == [2]
 
 
 def test_a_worker_with_another_version_is_refused() -> None:
