@@ -68,7 +68,11 @@ def test_labels_by_blocks_equal_the_runtime_on_the_whole_graph(
     model = runtime.load(searched[1])
     wanted = model.predict_proba(parts.x, parts.edge_index)
     run = load_row_run(searched[1])
-    found = run.model.scores() if run.model.said is None else run.model.scores() - run.model.said
+    found = (
+        run.model.scores()
+        if run.model.label_logits is None
+        else run.model.scores() - run.model.label_logits
+    )
     np.testing.assert_allclose(runtime.softmax(found), wanted, atol=1e-4)
     out = tmp_path / "labels.csv"
     assert cli.main(["predict", str(searched[1]), "--out", str(out)]) == 0

@@ -170,7 +170,7 @@ class RowModel:
         return last
 
     @cached_property
-    def said(self) -> np.ndarray | None:
+    def label_logits(self) -> np.ndarray | None:
         """Label-propagation logits times their weight, [N, C]; None: they do not count."""
         if not self.label_weight or self.labels is None:
             return None
@@ -187,8 +187,9 @@ class RowModel:
             some = starts[first : first + TOGETHER]
             found = (tasks or InProcess()).map(scored_block, shared, [(at,) for at in some])
             for start, scores in zip(some, found, strict=True):
-                said = None if self.said is None else self.said[start : start + len(scores)]
-                yield start, scores if said is None else scores + said
+                if self.label_logits is not None:
+                    scores = scores + self.label_logits[start : start + len(scores)]
+                yield start, scores
 
     def scores(self) -> np.ndarray:
         """Class scores [N, C] of all nodes."""

@@ -142,7 +142,7 @@ class OnGraph(nn.Module):
     """Class scores [N, C] from x [N, D]."""
 
     feature_index: Tensor | None
-    said: Tensor | None  # [N, C] what labels add; None: nothing
+    label_logits: Tensor | None  # [N, C] what labels add; None: nothing
 
     def __init__(self, model: Model, inputs: Inputs) -> None:
         super().__init__()
@@ -155,14 +155,14 @@ class OnGraph(nn.Module):
             else torch.from_numpy(model.feature_index.astype(np.int64))
         )
         self.register_buffer("feature_index", index)
-        said = model.said(inputs)
-        self.register_buffer("said", None if said is None else torch.from_numpy(said))
+        logits = model.label_logits(inputs)
+        self.register_buffer("label_logits", None if logits is None else torch.from_numpy(logits))
 
     def forward(self, x: Tensor) -> Tensor:
         h = x if self.feature_index is None else x.index_select(1, self.feature_index)
         for at, layer in enumerate(self.layers):
             h = layer(h.relu() if at else h)
-        return h if self.said is None else h + self.said
+        return h if self.label_logits is None else h + self.label_logits
 
 
 def program(model: Model, inputs: Inputs, x: np.ndarray) -> bytes:

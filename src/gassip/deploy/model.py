@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from scipy import sparse as sp
 
-from gassip.deploy.numpy_forward import apply, opinion
+from gassip.deploy.numpy_forward import apply, label_logits
 from gassip.deploy.numpy_graph import Inputs, Step, field
 from gassip.deploy.numpy_layers import Layer, filled, standardised
 from gassip.deploy.numpy_products import Room, Scratch, Sums, fresh
@@ -44,7 +44,7 @@ class Model:
     y: Array | None = None  # [N], -1 where unlabelled
     test_mask: Array | None = None  # [N]
     ids: tuple[str, ...] | None = None  # what the user calls the nodes; None: their numbers
-    label_weight: float = 0.0  # how much the labels count beside the net on that graph (labels.py)
+    label_weight: float = 0.0  # of label propagation beside the net, on that graph
     labels: Array | None = None  # [N], of its training nodes, -1 elsewhere; None: not stored
     elsewhere: str | None = None  # what is missing on another graph; None: nothing
     soft: bool = False  # the kept edges weigh M_G besides what was given
@@ -102,19 +102,19 @@ class Model:
 
         What labels say is the same whenever a graph is asked about, so it is computed once.
         """
-        scores, said = self._own_scores(inputs, nodes), self.said(inputs)
-        if said is None:
+        scores, logits = self._own_scores(inputs, nodes), self.label_logits(inputs)
+        if logits is None:
             return scores
-        return scores + (said if nodes is None else said[np.atleast_1d(np.asarray(nodes))])
+        return scores + (logits if nodes is None else logits[np.atleast_1d(np.asarray(nodes))])
 
-    def said(self, inputs: Inputs) -> Array | None:
-        """w o of labels.py, [N, C]; None where labels do not count, or none is known."""
+    def label_logits(self, inputs: Inputs) -> Array | None:
+        """w o of label_propagation.py, [N, C]; None where labels do not count, or none is known."""
         if not self.label_weight or inputs.labels is None:
             return None
-        if (said := self._said.get(inputs)) is None:
-            said = np.float32(self.label_weight) * opinion(inputs, len(self.class_names))
-            self._said[inputs] = said
-        return said
+        if (logits := self._label_logits.get(inputs)) is None:
+            logits = np.float32(self.label_weight) * label_logits(inputs, len(self.class_names))
+            self._label_logits[inputs] = logits
+        return logits
 
     def _own_scores(self, inputs: Inputs, nodes: Array | Sequence[int] | None = None) -> Array:
         """What the net says, whatever labels there are."""
@@ -149,7 +149,7 @@ class Model:
         return filled(self.layers)
 
     @cached_property
-    def _said(self) -> "WeakKeyDictionary[Inputs, Array]":
+    def _label_logits(self) -> "WeakKeyDictionary[Inputs, Array]":
         return WeakKeyDictionary()
 
     @cached_property

@@ -84,8 +84,8 @@ def passed_on(operation: Operation, products: Array, matrix: sp.csr_array, sums:
     return z
 
 
-def opinion(inputs: Inputs, classes: int) -> Array:
-    """o of labels.py: what the labels of a graph say of every node, [N, C]."""
+def label_logits(inputs: Inputs, classes: int) -> Array:
+    """o of label_propagation.py: what the labels of a graph say of every node, [N, C]."""
     matrix, labels = inputs.matrix(SPREAD), inputs.labels
     assert labels is not None and matrix is not None
     known = np.flatnonzero(labels >= 0)

@@ -37,10 +37,9 @@ class Model(nn.Module):
     """What the trainer asks of a net; called like any PyG model: `net(x, edge_index,
     edge_weight=None)`."""
 
-    label_weight: float = (
-        0.0  # w of labels.py: how much labels count beside it, where they are at hand
-    )
-    label_logits: Tensor | None = None  # w o of labels.py [N, C], while it trains
+    # w of label_propagation.py: how much labels count beside it, where they are at hand
+    label_weight: float = 0.0
+    label_logits: Tensor | None = None  # w o of label_propagation.py [N, C], while it trains
     _sorted: tuple[Tensor, int, int, SortedEdges] | None = None
 
     def run(self, x: Tensor | Csr, graph: MaskedGraph) -> Tensor:

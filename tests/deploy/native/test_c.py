@@ -118,7 +118,7 @@ def test_labels_that_count_and_fewer_bits(
     run = save(tmp_path / "run", make_graph, ("GCNConv", "Linear"), label_weight=0.7)
     net = native_net(run, precision)
     inputs = net.model.stored
-    assert inputs.labels is not None and net.model.said(inputs) is not None
+    assert inputs.labels is not None and net.model.label_logits(inputs) is not None
     x, ends = np.ones(net.read, dtype=np.float32), np.array([0, 1])
     with compiled(c_file(net, "tried", golden(net)), "tried", net.classes) as made:
         assert made is not None

@@ -38,7 +38,7 @@ def dynamic(model: Model) -> onnx.ModelProto:
         h = between(build, layer, h) if at else h
         h = _dynamic_layer(build, layer, h, graph)
     if model.label_weight:
-        h = build.add("Add", h, _said(build, model, graph))
+        h = build.add("Add", h, _label_logits(build, model, graph))
     labels = helper.make_tensor_value_info("labels", TensorProto.INT64, ["nodes"])
     given = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, ["nodes", model.features]),
@@ -101,18 +101,18 @@ def _dynamic_layer(build: Builder, layer: Layer, h: str, graph: Edges) -> str:
     return build.add("Add", out, build.constant(layer.bias))
 
 
-def _said(build: Builder, model: Model, graph: Edges) -> str:
-    """w o of labels.py from the input `labels` [N], negative where unknown."""
+def _label_logits(build: Builder, model: Model, graph: Edges) -> str:
+    """w o of label_propagation.py from the input `labels` [N], negative where unknown."""
     column = build.add("Unsqueeze", "labels", build.axes(1))
     truth = build.add("Equal", column, build.constant(np.arange(len(model.class_names))))
     y = build.add("Cast", truth, to=TensorProto.FLOAT)
     counts = build.add("Add", build.add("ReduceSum", y, build.axes(0), keepdims=1), build.number(1))
     common = build.add("Div", counts, build.add("ReduceSum", counts, build.axes(1), keepdims=1))
     q = passed_on(build, OPERATIONS[SPREAD], y, _multiplier(build, graph, SPREAD))
-    said = build.add(
+    logits = build.add(
         "Log", build.add("Add", q, build.add("Mul", common, build.number(PRIOR_WEIGHT)))
     )
-    return build.add("Mul", said, build.number(model.label_weight))
+    return build.add("Mul", logits, build.number(model.label_weight))
 
 
 def _multiplier(build: Builder, graph: Edges, op: str) -> Callable[[str], str]:

@@ -38,8 +38,8 @@ def fixed(model: Model, inputs: Inputs) -> onnx.ModelProto:
     for at, layer in enumerate(model.layers):
         h = between(build, layer, h) if at else h
         h = _fixed_layer(build, layer, h, grouped.get(layer.op))
-    if (said := model.said(inputs)) is not None:
-        h = build.add("Add", h, build.constant(said))
+    if (logits := model.label_logits(inputs)) is not None:
+        h = build.add("Add", h, build.constant(logits))
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [nodes, model.features])
     return finish(build, model, [x], h, nodes)
 
