@@ -316,7 +316,7 @@ class Failing:
 @pytest.mark.parametrize(
     ("error", "status", "reason"),
     [
-        (MemoryError(), "oom", "MemoryError"),
+        (MemoryError(), "oom", "out of memory (MemoryError)"),
         (
             RuntimeError("DefaultCPUAllocator: not enough memory:\nyou tried"),
             "oom",

@@ -78,6 +78,14 @@ def test_outputs_that_are_no_files_stay_as_they_are(
     [
         (["run", "gcn", "--set", "lr=inf"], "lr is inf"),
         (["run", "gcn", "--set", "dropout=1.5"], "dropout is 1.5; it must be at least 0"),
+        (["run", "gcn", "--set", "lr=1_0"], "lr: '1_0' is not a number such as 0.5"),
+        (["run", "gcn", "--set", "lr=1,5"], "lr: '1,5' is not a number such as 0.5"),
+        (["run", "gcn", "--set", "hidden=1e9"], "hidden: '1e9' is not a whole number such as 64"),
+        (["search", "--hidden", "1_0"], "'1_0' is not a whole number such as 64"),
+        (["search", "--lr-weight", "1,5"], "'1,5' is not a number such as 0.5"),
+        (["search", "--dropout", "٣"], "'٣' is not a number such as 0.5"),
+        (["search", "--edge-shares", "0.5,1_0"], "'1_0' is not a number such as 0.5"),
+        (["search", "--time-limit", "９m"], "give a duration such as 60s"),
         (["run", "gcn", "--set", "epochs=0"], "epochs is 0; it must be above 0"),
         (["run", "gcn", "--set", "hidden=-1"], "hidden is -1"),
         (["run", "gcn", "--set", "hidden=" + "9" * 30], "must lie between 0 and 2**31"),
@@ -224,6 +232,7 @@ def test_probabilities_are_numbers_and_cells_no_formulas() -> None:
     [
         ({"y": np.array([0, 1] * 8 + [2**64 - 1] * 2, dtype=np.uint64)}, "label 18446744073709551"),
         ({"class_names": np.array(["a", "b", "a"])}, "class_names holds 'a' twice"),
+        ({"class_names": np.arange(10**5).astype("U")}, "there are 100000 classes, but 18 nodes"),
         ({"class_names": np.array(["a", "b", "\ud800"])}, "is not a valid text"),
         ({"train_mask": np.zeros(18, dtype=[("a", "?")])}, "train_mask must hold True/False"),
         ({"edge_weight": np.array(["1"] * 66)}, "edge_weight must hold numbers"),

@@ -276,6 +276,7 @@ def _failure(error: Exception) -> dict[str, Any]:
         isinstance(error, RuntimeError) and "memory" in text
     )
     reason = text if isinstance(error, GassipError) else f"{type(error).__name__}: {text}"
+    reason = f"out of memory ({text})" if memory else reason
     return {"status": "oom" if memory else "failed", "reason": reason}
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from gassip.commands.common import METRICS, Parser, described
 from gassip.errors import GassipError
 from gassip.settings import PRESETS, Settings
+from gassip.settings.numbers import number
 from gassip.settings.presets import MAKERS
 from gassip.settings.settings import (
     CHOSEN_BY_RECIPE,
@@ -182,12 +183,25 @@ def _options(entry: Field) -> dict[str, Any]:
         return options | {"action": argparse.BooleanOptionalAction}
     if get_origin(kind) is tuple:
         return options | {"type": _several(get_args(kind)[0]), "metavar": "A,B,..."}
-    return options | {"type": kind, "metavar": {int: "N", float: "X", str: "TEXT"}[kind]}
+    metavar = {int: "N", float: "X", str: "TEXT"}[kind]
+    return options | {"type": str if kind is str else _one(kind), "metavar": metavar}
+
+
+def _one(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    def value(text: str) -> Any:
+        try:
+            return number(kind, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return value
 
 
 def _several(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    one = kind if kind is str else _one(kind)
+
     def row(text: str) -> tuple[Any, ...]:
-        return tuple(kind(part) for part in text.split(",") if part)
+        return tuple(one(part) for part in text.split(",") if part)
 
     row.__name__ = f"list of {kind.__name__}s"  # argparse names it where a value is refused
     return row

@@ -6,6 +6,7 @@
 Shapes: N nodes, C classes.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -48,7 +49,9 @@ def class_labels(
         values = np.unique(y[y >= 0])
         labels = np.where(y >= 0, np.searchsorted(values, y), -1)
         names = tuple(str(v) for v in values)
-    if twice := next((name for at, name in enumerate(names) if name in names[:at]), None):
+    if len(names) > n:
+        raise GassipError(f"there are {len(names)} classes, but {n} nodes; name those that occur")
+    if twice := next((name for name, times in Counter(names).items() if times > 1), None):
         raise GassipError(f"class_names holds {twice[:40]!r} twice; give each class its own name")
     _check_text(names)
     if len(names) < 2:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from gassip.errors import GassipError
 from gassip.methods.protocols import Method
 from gassip.settings import Settings
+from gassip.settings.numbers import number
 from gassip.settings.old import renamed
 from gassip.settings.settings import FIELDS
 
@@ -62,15 +63,15 @@ MAY_BE_0 = ("warmup_epochs", "level", "steps")  # whole numbers that may be 0
 
 def check_setting(name: str, value: Any) -> None:
     """Refuse what no method can mean: an infinite rate, no epochs, a dropout of 1.5."""
-    for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
+    for own in value if isinstance(value, tuple) else (value,):
+        if isinstance(own, bool) or not isinstance(own, (int, float)):
             continue
-        if not 0 <= number < 2**31:
-            raise GassipError(f"{name} is {str(number)[:40]}; it must lie between 0 and 2**31")
-        if isinstance(number, int) and number == 0 and name not in MAY_BE_0:
+        if not 0 <= own < 2**31:
+            raise GassipError(f"{name} is {str(own)[:40]}; it must lie between 0 and 2**31")
+        if isinstance(own, int) and own == 0 and name not in MAY_BE_0:
             raise GassipError(f"{name} is 0; it must be above 0")
-        if name.endswith("dropout") and number >= 1:
-            raise GassipError(f"{name} is {number}; it must be at least 0 and below 1")
+        if name.endswith("dropout") and own >= 1:
+            raise GassipError(f"{name} is {own}; it must be at least 0 and below 1")
 
 
 def parsed(method: Method, given: Mapping[str, str]) -> dict[str, Any]:
@@ -91,11 +92,13 @@ def _value(name: str, kind: Any, text: str) -> Any:
         return text
     if kind is bool and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    try:
-        if kind in (int, float, str):
-            return kind(text)
-    except ValueError:
-        pass
+    if kind is str:
+        return text
+    if kind in (int, float):
+        try:
+            return number(kind, text)
+        except ValueError as error:
+            raise GassipError(f"{name}: {error}") from error
     raise GassipError(f"{name} is {text[:40]!r}; it must be a {_wanted(kind)}")
 
 

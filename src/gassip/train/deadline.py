@@ -59,7 +59,7 @@ class Deadline:
 def seconds_of(given: str | float) -> float:
     """60, "60s", "10m" or "2h" in seconds."""
     text = f"{given}".strip().lower()
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text)
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([smh]?)", text)
     seconds = float(found[1]) * UNITS[found[2]] if found else 0.0
     if isinstance(given, bool) or not 0 < seconds <= LONGEST:
         raise GassipError(f"time limit is {given!r}; give a duration such as 60s, 10m or 2h")
