@@ -94,6 +94,7 @@ def normalised(graph: Graph) -> sp.csr_array:
 def best_fit(directions: Tensor, graph: Graph) -> Tensor:
     """p [N, C] under the λ that makes the validation nodes likeliest."""
     y, train, val = graph.y.cpu(), graph.train_mask.cpu(), graph.val_mask.cpu()
+    directions = directions.float()  # the fit takes a quarter of the time of float64
     weight = directions.new_zeros((directions.shape[1] + 1, graph.num_classes))  # the last row is b
     best, best_probs = (
         -torch.inf,
@@ -106,7 +107,7 @@ def best_fit(directions: Tensor, graph: Graph) -> Tensor:
         if value <= best:
             break
         best, best_probs = value, share
-    return best_probs.float()
+    return best_probs
 
 
 def fit(inputs: Tensor, y: Tensor, start: Tensor, decay: float) -> Tensor:
