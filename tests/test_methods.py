@@ -188,7 +188,7 @@ def test_texts_become_values_of_the_fields_types(graph: Graph) -> None:
         "edge_rule": "half",
     }
     for wrong in ({"hidden": "1.5"}, {"prune": "yes"}, {"edge_rule": "all"}):
-        with pytest.raises(GassipError, match="must be|is not a"):
+        with pytest.raises(GassipError, match=r"must be|is not a"):
             parsed(method, wrong)
     with pytest.raises(GassipError, match="did you mean hidden"):
         parsed(method, {"hiden": "3"})
