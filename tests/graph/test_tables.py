@@ -11,6 +11,7 @@ import pytest
 import gassip
 from gassip.errors import GassipError
 from gassip.graph.parts import Parts
+from gassip.graph.table_frames import table_of_mapping
 from gassip.graph.tables import read_tables
 
 NODES = pd.DataFrame(
@@ -136,3 +137,17 @@ def test_parquet_of_odd_types_and_damaged_files(tmp_path: Path) -> None:
 def test_not_frames() -> None:
     with pytest.raises(GassipError, match="nodes is a dict; it must be a pandas DataFrame"):
         gassip.from_frames({}, EDGES)
+
+
+def test_cells_of_several_values_are_refused(tmp_path: Path) -> None:
+    """Lists of labels would become classes of their own."""
+    nodes = NODES.assign(label=[["cat"], ["cat", "dog"]] * 3, more=[{"a": 1}] * 6)
+    said = r"nodes row 0: column label holds a list.*\n.*column more holds a dict"
+    with pytest.raises(GassipError, match=said):
+        gassip.from_frames(nodes, EDGES)
+    with pytest.raises(GassipError, match="column label holds a list, not one value"):
+        table_of_mapping({"id": ["a", "b"], "label": [["x"], "y"]}, "nodes")
+    write_parquet(tmp_path)
+    pq.write_table(pa.Table.from_pandas(nodes), tmp_path / "nodes.parquet")
+    with pytest.raises(GassipError, match="column label holds list<"):
+        gassip.read(tmp_path)

@@ -1,6 +1,6 @@
 """Tables from what users hold in memory: pandas frames and mappings of columns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,10 +57,22 @@ def _series_column(key: str, series: Any, name: str, problems: Problems) -> Colu
         utc = pd.to_datetime(series, utc=True).dt.tz_localize(None)
         since = utc.to_numpy(dtype="datetime64[ns]") - np.datetime64(0, "ns")
         return Column(key, "date", np.where(np.isnat(since), np.nan, since / DAY))
+    if told := several(key, series, name):
+        problems.add(told)
+        return Column(key, "category", objects([]))
     texts = objects(["" if _null(value) else str(value) for value in series])
     if isinstance(dtype, pd.CategoricalDtype):
         return Column(key, "category", texts)
     return told_by_texts(key, texts)
+
+
+def several(key: str, values: Iterable[object], name: str) -> str | None:
+    """A line on the first cell that holds more than one value."""
+    for row, value in enumerate(values):
+        if isinstance(value, (list, tuple, set, dict, np.ndarray)):
+            what = f"column {key[:40]} holds a {type(value).__name__}"
+            return f"{name} row {row}: {what}, not one value; several labels are not supported"
+    return None
 
 
 def _null(value: object) -> bool:
@@ -72,6 +84,11 @@ def _null(value: object) -> bool:
 
 def table_of_mapping(columns: Mapping[str, Sequence[object]], name: str) -> Table:
     """Columns as Python lists, as JSON has them; None is a missing cell."""
+    problems = Problems()
+    for key, values in columns.items():
+        if told := several(key, values, name):
+            problems.add(told)
+    problems.end()
     made = {key: _listed_column(key, list(values)) for key, values in columns.items()}
     sizes = {len(column) for column in made.values()}
     if len(sizes) > 1:
