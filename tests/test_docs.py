@@ -53,7 +53,9 @@ def test_links_lead_somewhere(path: Path) -> None:
 def test_prose_fits_100_columns(path: Path) -> None:
     """Code, tables and pictures may be wider."""
     prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
-    wide = [line for line in prose.splitlines() if len(line) > 100 and line.lstrip()[:1] not in "|!"]
+    wide = [
+        line for line in prose.splitlines() if len(line) > 100 and line.lstrip()[:1] not in "|!"
+    ]
     assert wide == []
 
 

@@ -203,6 +203,19 @@ def test_weights_that_are_not_numbers_are_refused(
     assert read_meta(tmp_path / "run")["nodes"] == 18
 
 
+def test_a_run_without_its_test_nodes_is_not_exported(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(place / "run", tmp_path / "run"))
+    tensors = load((run / "graph.safetensors").read_bytes())
+    del tensors["test_mask"]
+    refit(run, {"graph.safetensors": save(tensors)})
+    for command, *more in (("export", "--format", "runtime"), ("pack",)):
+        line = refused([command, str(run), *more, "--out", str(tmp_path / "o")], capsys)
+        assert "the run is not complete: test_mask is missing" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+
+
 def test_the_runtime_shows_no_warnings_of_libraries(place: Path, tmp_path: Path) -> None:
     """In a process of its own, where warnings are no errors."""
     shutil.copytree(place / "run", tmp_path / "run")

@@ -102,6 +102,8 @@ def runtime_files(
     }
     if inputs and given:
         masks = ("train_mask", "test_mask") if store.label_weight(meta) else ("test_mask",)
+        if lost := [name for name in masks if name not in graph]:
+            raise GassipError(f"{folder}: the run is not complete: {lost[0]} is missing")
         contents["inputs.safetensors"] = store.write_tensors(
             _input_tensors(given, {m: graph[m] for m in masks})
         )
