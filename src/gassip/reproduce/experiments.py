@@ -167,7 +167,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             *(GCN, GAT, ARMA, replace(DROPEDGE, label="DropEdge*"), DARTS, GRAPHNAS),
             *(row("IMP", "imp"), replace(UGS, label="UGS*"), replace(GASSIP, label="GASSIP*")),
             *(control(f"GCN-{n}", "small-gcn", hidden=n) for n in (4, 8, 16, 32)),
-            *(HALF_GCN, BEST),
+            *(replace(HALF_GCN, label="GCN, random half"), BEST),
         ),
         notes=(
             "* also removes edges. The paper prints a drawing without figures: GASSIP keeps half "
