@@ -66,6 +66,15 @@ def test_what_the_mask_ranks_highest_counts(graph: Graph, plans: list[Plan]) -> 
     assert high > accuracy(graph, plan, keep_highest(graph, -plan.edge_mask, 0.5)) + MARGIN
 
 
+def test_the_check_fails_for_the_mask_of_the_printed_formulas(graph: Graph) -> None:
+    """Their judge with a tenth of the edges to remove; by γ they remove nearly none here."""
+    cut = {"edge_rule": "budget", "edge_share": 0.92, "kept_edges": "binary"}
+    plan = search(graph, preset("literal", graph, SHORT | cut), seed=0)
+    noise = torch.rand(graph.num_edges, generator=torch.Generator().manual_seed(0))
+    drawn = accuracy(graph, plan, keep_highest(graph, noise, 0.92))
+    assert accuracy(graph, plan, plan.edge_keep) < drawn - MARGIN
+
+
 def test_edges_of_uncertain_nodes_stay() -> None:
     """A path of five nodes, by hand: the supernet is sure of nodes 0 to 2, and of 3 a little."""
     ends = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 4], [1, 0, 2, 1, 3, 2, 4, 3]])
