@@ -36,6 +36,18 @@ STEPS = {
     "prune_epochs": 300,
     "trial_epochs": 30,
 }
+BY_ROWS = {
+    "consistency": 0.0,
+    "candidates": 9,
+    "students": 2,
+    "default_candidates": [
+        "TAG3+Linear",
+        "TAG4+Linear",
+        "TAG2+Linear",
+        *LONG[1:],
+        "ArmaConv+ArmaConv",
+    ],
+}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("words, few labels", {}, WORDS),
     ("many labels", {"labelled": 0.1, "nodes": 30_000}, {"consistency": 0.0} | LARGE | ARMA),
@@ -56,23 +68,24 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         LARGE | STEPS | {"default_candidates": [*LONG, "ArmaConv+ArmaConv"]},
     ),
     (
+        "large, many labels",
+        {"nodes": 99_999, "words": False, "labelled": 0.1},
+        LARGE | STEPS | BY_ROWS,
+    ),
+    (
         "huge",
         {"nodes": 100_000, "words": False, "labelled": 0.5},
         LARGE
         | STEPS
+        | BY_ROWS
         | {
-            "consistency": 0.0,
             "retrain_epochs": 50,
             "prune_epochs": 150,
             "recipes": ["norm", "strong", "medium"],
+            "teachers": 2,
             "teacher_hidden": 256,
             "students": 2,
             "prune_candidates": ["GCNConv+APPNP5"],
-            "default_candidates": [
-                "GCNConv+APPNP5",
-                *LONG[1:],
-                "ArmaConv+ArmaConv",
-            ],
         },
     ),
     ("sparse features", {"sparse": True}, {"feature_share": 0.5} | WORDS),
@@ -89,6 +102,9 @@ UNTOUCHED: list[tuple[str, dict[str, Any]]] = [
     ("words, few labels", {"words": False}),
     ("large", {"nodes": 29_999}),
     ("large, no words", {"nodes": 30_000}),
+    ("large, many labels", {"nodes": 29_999, "words": False, "labelled": 0.5}),
+    ("large, many labels", {"nodes": 30_000, "words": False}),
+    ("large, many labels", {"nodes": 30_000, "labelled": 0.5}),
     ("huge", {"nodes": 99_999}),
     ("very large values", {"largest": 9e5}),
     ("few features", {"features": 64}),

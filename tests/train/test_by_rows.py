@@ -50,11 +50,13 @@ def test_nets_that_read_edges_later_or_drop_nodes_do_not_go_by_rows() -> None:
 
 
 @pytest.mark.parametrize("taught", [False, True])
-def test_one_batch_of_all_nodes_is_the_whole_graph(taught: bool) -> None:
+@pytest.mark.parametrize("heard", [False, True])
+def test_one_batch_of_all_nodes_is_the_whole_graph(taught: bool, heard: bool) -> None:
     graph = random_graph(1, nodes=30)
     soft = torch.softmax(torch.randn(graph.num_nodes, graph.num_classes), 1) if taught else None
     recipe = Recipe(distillation=float(taught))
     net, masked = net_for(graph, shape("SAGEConv")).train(), MaskedGraph.of(graph, lasting=True)
+    net.label_logits = torch.randn(graph.num_nodes, graph.num_classes) if heard else None
     by_rows = loss_of(replace(recipe, batch_rows=100), soft)
     assert isinstance(by_rows, ByRows) and by_rows.suits(net, graph)
     (batch,) = by_rows.batches(net, graph, masked)

@@ -5,8 +5,8 @@
 for the student as it is (o: train/label_propagation.py). What follows depends on the graphs that
 the net serves:
 
-    own   if w gains beyond chance, teachers and student are trained again with w o added, and that
-          student is taken if its likelihood is higher
+    own   if w gains beyond chance, teachers go on and a student starts anew with w o added, and
+          that student is taken if its likelihood is higher
     any   the student stays as it is; w o is added on the training graph alone (a = 1) if that gains
 
 A net that was trained with w o is worse on a graph without labels.
@@ -25,13 +25,14 @@ from torch.nn import functional as F
 from gassip.best.calibration import LEAST, log_likelihood
 from gassip.best.decisions import LIKELIHOOD, Decided
 from gassip.best.ensemble import combined, mean_probs
-from gassip.best.rules import LABEL_WEIGHTS, LIKELIHOOD_SIGMAS
+from gassip.best.rules import FURTHER, LABEL_WEIGHTS, LIKELIHOOD_SIGMAS
 from gassip.best.significance import likelier, likelihood_gain
 from gassip.best.student import Chosen, Classroom
 from gassip.best.trials import Request, Trial, beats, validated
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.propagate import MaskedGraph
+from gassip.settings.training import Recipe
 from gassip.train.label_propagation import known_labels, label_logits
 from gassip.train.plan import Decision, Row
 from gassip.train.trainer import judged
@@ -73,7 +74,7 @@ def add_after_training(chosen: Chosen, graph: Graph, metric: Metric) -> Decided[
 
 
 def train_with_labels(room: Classroom, chosen: Chosen) -> Decided[tuple[Chosen, Tensor]]:
-    """Teachers and student anew, beside the logits."""
+    """Teachers go on, and the student is trained anew, beside the logits."""
     graph, stays = room.graphs[chosen.cut], (chosen, room.teacher.probs)
     weight, gain = label_weight(chosen.trial.probs.clamp_min(LEAST).log(), graph)
     tried: list[Row] = [
@@ -85,8 +86,9 @@ def train_with_labels(room: Classroom, chosen: Chosen) -> Decided[tuple[Chosen, 
     requests = [
         Request(
             architecture=trial.architecture,
-            recipe=replace(trial.recipe, label_weight=weight),
+            recipe=further(trial.recipe, weight),
             graph=graph,
+            start=trial.net.state_dict(),
         )
         for trial in room.teacher.trials
     ]
@@ -111,6 +113,11 @@ def train_with_labels(room: Classroom, chosen: Chosen) -> Decided[tuple[Chosen, 
     if not raises_likelihood(student, chosen.trial, graph):
         return Decided(stays, _decision("without", tried))
     return Decided((Chosen(student, chosen.cut), probs), _decision(str(tried[-1]["name"]), tried))
+
+
+def further(recipe: Recipe, weight: float) -> Recipe:
+    """For a teacher that goes on from what it has learned, beside the logits."""
+    return replace(recipe, label_weight=weight, epochs=max(1, recipe.epochs // int(FURTHER)))
 
 
 def _decision(taken: str, tried: list[Row]) -> Decision:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from gassip.best.decisions import SCORE, Decided
 from gassip.best.rules import (
     LARGER_MARGIN,
+    PRUNE_BRIEF,
     PRUNE_DECAY,
     PRUNE_MARGIN,
     PRUNE_RATE,
@@ -17,7 +18,7 @@ from gassip.best.rules import (
 )
 from gassip.best.significance import Validation, gain
 from gassip.best.student import Chosen, Classroom
-from gassip.best.trials import Request, Trial, Trials, validated, winner
+from gassip.best.trials import Request, Trial, Trials, beats, validated, winner
 from gassip.operations import gcn_weights
 from gassip.settings import Settings
 from gassip.settings.best import Pruned
@@ -62,14 +63,34 @@ def prune_if_behind(
 def train_pruned(
     trials: Trials, stage: str, requests: list[Request], taught: Validation, margin: float
 ) -> list[Trial]:
-    """The nets that are asked for: those trained by mini-batches first, which are quick; the others
-    only if all of these are far behind the teacher."""
+    """The best of the nets that are asked for; of those trained by mini-batches, which are quick,
+    and then, if it is far behind the teacher, of the others."""
     quick = [request for request in requests if request.recipe.batch_rows > 0]
-    rivals = trials.train_all(stage, quick)
+    rivals = best_in_full(trials, stage, quick, [])
     if any(not far_behind(rival.validation, taught, margin) for rival in rivals):
         return rivals
-    slow = [request for request in requests if request not in quick]
-    return rivals + trials.train_all(stage, slow)
+    others = [request for request in requests if request not in quick]
+    return rivals + best_in_full(trials, stage, others, rivals)
+
+
+def best_in_full(
+    trials: Trials, stage: str, requests: list[Request], rivals: list[Trial]
+) -> list[Trial]:
+    """Several compete by trainings a quarter as long, and the best of them is trained in full,
+    unless a rival is ahead of it beyond chance by then."""
+    if len(requests) + len(rivals) > 1 and requests:
+        tried = trials.train_all(f"{stage} briefly", [brief(request) for request in requests])
+        first = max(tried, key=lambda trial: trial.value)
+        if any(beats(rival, first) for rival in rivals):
+            return []
+        requests = [requests[tried.index(first)]]
+    return trials.train_all(stage, requests)
+
+
+def brief(request: Request) -> Request:
+    """The same training with fewer epochs, in which as many weights go."""
+    epochs = max(1, round(request.recipe.epochs / PRUNE_BRIEF))
+    return replace(request, recipe=replace(request.recipe, epochs=epochs))
 
 
 def shares(pruning: Pruned, size_share: float) -> list[float]:

@@ -158,7 +158,7 @@ def short_trials(
     requests = [
         Request(
             architecture=architecture,
-            recipe=replace(recipe, epochs=epochs),
+            recipe=suited(replace(recipe, epochs=epochs), architecture, graph),
             graph=graph,
             what=name,
         )

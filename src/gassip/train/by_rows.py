@@ -55,8 +55,7 @@ class ByRows:
 
     def suits(self, model: Model, graph: Graph) -> bool:
         """Whether mini-batches are to be had."""
-        plain = isinstance(model, Net) and model.label_logits is None
-        return plain and isinstance(model, Net) and fits(model.architecture, graph)
+        return isinstance(model, Net) and fits(model.architecture, graph)
 
     def batches(self, net: Net, graph: Graph, masked: MaskedGraph) -> Iterator[Tensor]:
         """The loss of one batch after the other, once over all nodes with a target."""
@@ -66,6 +65,8 @@ class ByRows:
         for part in order.split(self.batch):
             if part.numel() > 1:  # batch norm needs two rows
                 scores = run_rows(net, rows[part])
+                if net.label_logits is not None:
+                    scores = scores + net.label_logits[part]
                 share = nodes.numel() / part.numel()
                 yield -share * (targets[part] * log_softmax(scores)).sum()
 
