@@ -112,6 +112,11 @@ def test_a_folder_of_an_npz_equals_the_npz(tables: Path, tmp_path: Path) -> None
         ("nodes.csv", lambda rows: [row[:3] for row in rows], "has no feature column"),
         ("edges.csv", lambda rows: [*rows, ["a", "zz"]], "line 8: target 'zz' is no id"),
         ("edges.csv", lambda rows: rows[:1], "has no rows"),
+        (
+            "edges.csv",
+            lambda rows: [*rows, *[["a", "b"]] * 30_000, ["a;b"]],
+            "edges.csv, line 30008",
+        ),
     ],
 )
 def test_errors(

@@ -5,6 +5,7 @@ that was killed.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,7 +135,19 @@ def told(work: Work, error: Exception) -> GassipError:
     if isinstance(error, duckdb.OutOfMemoryException):
         given = work.source.memory / 2**30
         return GassipError(f"--memory of {given:.1f} GiB does not suffice; {one_line(error)}")
-    return GassipError(one_line(error))
+    return GassipError(in_file(error) or one_line(error))
+
+
+def in_file(error: Exception) -> str | None:
+    """A row that is no row of its CSV, by file and line; DuckDB advises options of its own."""
+    text = str(error)
+    line = re.search(r"CSV Error on Line: (\d+)\s+Original Line: (.*)\s+((?:.|\n)*?)Possible", text)
+    file = re.search(r"^\s*file\s*=\s*(.+)$", text, re.MULTILINE)
+    if line is None:
+        return None
+    where = file[1].strip() if file else "a CSV"
+    found = " ".join(f"{line[2]!r}: {line[3]}".split())[:200]
+    return f"{where}, line {line[1]}: {found}"
 
 
 def batches(work: Work, query: str, rows: int = ROWS) -> Iterator[Any]:
