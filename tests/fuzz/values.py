@@ -14,7 +14,8 @@ def arrays(n: int, edges: int) -> list[np.ndarray]:
     kinds.append(np.dtype([("a", "?"), ("b", "i4")]))
     odd = [np.zeros(shape, dtype=kind) for shape in ((n,), (n, 3), (2, edges)) for kind in kinds]
     top = [np.full(shape, 2**64 - 1, dtype=np.uint64) for shape in ((n,), (2, edges))]
-    return [*numbers, *whole, *odd, *top, np.array(["\ud800", "a", "b"])]
+    tall = [np.array(own) for own in ((n, 2**31 - 1), (-1, 6), (2**40, 6), (n, -1), (0, 0))]
+    return [*numbers, *whole, *odd, *top, *tall, np.array(["\ud800", "a", "b"])]
 
 
 CELLS = (
