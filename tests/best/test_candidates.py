@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from gassip.best.candidates import Candidates, label_folds, train_best, train_candidates
+from gassip.best.ensemble import KNN_STAGE, knn_request
 from gassip.best.trials import Request, Trial, Trials
 from gassip.nn.net import Architecture
 from gassip.settings.training import Recipe
@@ -101,3 +102,15 @@ def test_what_was_trained_before_is_not_trained_again() -> None:
         "candidate", [replace(request, what="again"), replace(request, architecture=SHAPES[1])]
     )
     assert again is first and other.architecture == SHAPES[1] and len(own.board) == 2
+
+
+def test_a_net_of_another_stage_is_trained_beside_the_best_and_found_later() -> None:
+    own, recipe = trials_on(), Recipe(epochs=3, consistency=1.0)
+    first = train_candidates(own, own.graph, SHAPES, "strong", recipe, 1)
+    request = knn_request(own.graph, SHAPES[0], recipe)
+    found = train_best(own, own.graph, first, 1, "strong", recipe, [(KNN_STAGE, request)])
+    assert len(found.trials) == len(first.trials)
+    assert own.board[-1].name == "kNN teacher 0" and request.recipe.consistency == 0
+    trained = len(own.board)
+    (knn,) = own.train_all(KNN_STAGE, [knn_request(own.graph, SHAPES[0], recipe)])
+    assert len(own.board) == trained and knn.name == "kNN teacher 0"

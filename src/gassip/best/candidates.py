@@ -111,10 +111,17 @@ def train_candidates(
 
 
 def train_best(
-    trials: Trials, graph: Graph, candidates: Candidates, count: int, name: str, recipe: Recipe
+    trials: Trials,
+    graph: Graph,
+    candidates: Candidates,
+    count: int,
+    name: str,
+    recipe: Recipe,
+    beside: Sequence[tuple[str, Request]] = (),
 ) -> Candidates:
     """The same, of which the `count` best are trained in full by the recipe of that name. A short
-    training by that recipe goes on: the learning rate starts again, and falls again."""
+    training by that recipe goes on: the learning rate starts again, and falls again. Nets of other
+    stages are trained `beside`, so that no process waits."""
     best = sorted(candidates.trials.index(trial) for trial in candidates.ranked[:count])
     wholes = {
         k: _request(graph, candidates.trials[k].architecture, candidates.folds[k], recipe)
@@ -125,8 +132,8 @@ def train_best(
     }
     requests = [continued(request, candidates.trials[k]) for k, request in longer.items()]
     trained, names = list(candidates.trials), list(candidates.recipes)
-    done = trials.train_all("candidate", requests)
-    for (k, whole), trial in zip(longer.items(), done, strict=True):
+    done = trials.train_stages([*(("candidate", request) for request in requests), *beside])
+    for (k, whole), trial in zip(longer.items(), done[: len(longer)], strict=True):
         trained[k], names[k] = replace(trial, recipe=whole.recipe), name
     return replace(candidates, trials=trained, recipes=names)
 

@@ -25,7 +25,7 @@ from gassip.best.edge_cleaning import Cleaned
 from gassip.best.recipe import suited
 from gassip.best.rules import ENSEMBLE_STEPS, LIKELIHOOD_SIGMAS
 from gassip.best.significance import likelier, likelihood_gain
-from gassip.best.trials import Request, Trial, Trials
+from gassip.best.trials import Request, Trial, Trials, shaped_by
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import joined
 from gassip.nn.net import Architecture
@@ -34,6 +34,7 @@ from gassip.settings.training import Recipe
 from gassip.train.plan import Decision
 
 KNN_OPERATION = "GCNConv"
+KNN_STAGE = "kNN teacher"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,15 +47,23 @@ class Teacher:
 
 
 def build_teacher(
-    trials: Trials, cleaned: Cleaned, candidates: Candidates, recipe: Recipe, settings: Teaching
+    trials: Trials,
+    cleaned: Cleaned,
+    candidates: Candidates,
+    recipe: Recipe,
+    settings: Teaching,
+    knn_graph: Graph | None = None,
 ) -> Decided[Teacher]:
-    """The mean of the best candidates, the kNN-graph net and the spectral regression."""
+    """The mean of the best candidates, the kNN-graph net (on `knn_graph` if it was made before)
+    and the spectral regression."""
     graph = cleaned.graph
     best = fewest(widened(trials, graph, candidates.ranked, recipe, settings), graph)
     predictors, nets = {"candidates": mean_probs(best)}, list(best)
     if settings.knn > 0:
-        first = candidates.trials[0].architecture
-        knn = knn_trial(trials, graph, first, recipe, settings.knn)
+        request = knn_request(
+            knn_graph or joined(graph, settings.knn), candidates.trials[0].architecture, recipe
+        )
+        knn = trials.train_all(KNN_STAGE, [request])[0]
         predictors["kNN graph"] = knn.probs
         nets.append(knn)
     if settings.spectral:
@@ -102,14 +111,12 @@ def fewest(ranked: Sequence[Trial], graph: Graph) -> list[Trial]:
     return best
 
 
-def knn_trial(
-    trials: Trials, graph: Graph, like: Architecture, recipe: Recipe, count: int
-) -> Trial:
+def knn_request(knn_graph: Graph, like: Architecture, recipe: Recipe) -> Request:
     """A GCN on the graph joined with its kNN graph: it errs elsewhere than the candidates. By
     labels alone: on so dense a graph passes agree long before the net has learned the classes."""
-    architecture = replace(like, ops=(KNN_OPERATION,) * len(like.ops))
+    architecture = shaped_by(replace(like, ops=(KNN_OPERATION,) * len(like.ops)), recipe)
     recipe = replace(recipe, consistency=0.0)
-    return trials.train("kNN teacher", architecture, recipe, joined(graph, count))
+    return Request(architecture=architecture, recipe=recipe, graph=knn_graph)
 
 
 def mean_probs(trials: Sequence[Trial]) -> Tensor:

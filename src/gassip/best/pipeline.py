@@ -22,7 +22,7 @@ from gassip.best.decisions import Decisions
 from gassip.best.direction import choose_direction
 from gassip.best.edge_cleaning import drop_dissimilar_edges
 from gassip.best.edge_weights import choose_weights, has_weights
-from gassip.best.ensemble import Teacher, build_teacher
+from gassip.best.ensemble import KNN_STAGE, Teacher, build_teacher, knn_request
 from gassip.best.incumbent import BestSoFar, plan_of
 from gassip.best.label_propagation import add_label_propagation
 from gassip.best.level import keep_level
@@ -47,6 +47,7 @@ from gassip.best.student import (
 )
 from gassip.best.trials import Memory, Request, Trial, Trials, beats, validated
 from gassip.graph.graph import Graph
+from gassip.graph.similarity import joined
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, dense_of, scale_and_shift
 from gassip.paper import loop
@@ -227,12 +228,16 @@ def improve(
         trials, graph, architectures, first.name, first.recipe, best.recipe.trial_epochs
     )
     taken = own_recipe(trials, graph, candidates, settings, first, log)
-    name, recipe = taken.name, taken.recipe
+    name, recipe, knn_graph = taken.name, taken.recipe, None
     if best.teaching.teacher_hidden == 0:  # else the best are trained anew, wider
         survivors = max(best.teaching.teachers, best.student.students)
-        candidates = train_best(trials, graph, candidates, survivors, name, recipe)
+        beside = []
+        if best.teaching.knn > 0:
+            knn_graph = joined(graph, best.teaching.knn)
+            beside = [(KNN_STAGE, knn_request(knn_graph, architectures[0], recipe))]
+        candidates = train_best(trials, graph, candidates, survivors, name, recipe, beside)
         name, recipe = candidates.best_recipe
-    teacher = log(build_teacher(trials, cleaned, candidates, recipe, best.teaching))
+    teacher = log(build_teacher(trials, cleaned, candidates, recipe, best.teaching, knn_graph))
     edge_mask = found.edge_mask[cleaned.kept]
     taught = replace(student_recipe(name, recipe), keep_epoch=best.student.student_keep_epoch)
     room = classroom(trials, graph, teacher, taught, edge_mask, settings)

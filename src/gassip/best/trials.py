@@ -178,9 +178,14 @@ class Trials:
     def train_all(self, stage: str, requests: Sequence[Request]) -> list[Trial]:
         """Every net that is asked for, in that order; one that was trained before is not trained
         again."""
+        return self.train_stages([(stage, request) for request in requests])
+
+    def train_stages(self, asked: Sequence[tuple[str, Request]]) -> list[Trial]:
+        """The same for nets of several stages, each with the name of its own."""
+        requests = [request for _, request in asked]
         known = [self._earlier(request) for request in requests]
-        missing = [own for own, trial in zip(requests, known, strict=True) if trial is None]
-        trained = iter(self._train_new(stage, missing))
+        missing = [own for own, trial in zip(asked, known, strict=True) if trial is None]
+        trained = iter(self._train_new(missing))
         trials = [next(trained) if trial is None else trial for trial in known]
         self.done += zip(requests, trials, strict=True)
         return trials
@@ -188,9 +193,9 @@ class Trials:
     def _earlier(self, request: Request) -> Trial | None:
         return next((trial for own, trial in self.done if own.same(request)), None)
 
-    def _train_new(self, stage: str, requests: Sequence[Request]) -> list[Trial]:
+    def _train_new(self, asked: Sequence[tuple[str, Request]]) -> list[Trial]:
         """Train every net, and tell of them in that order."""
-        tasks = [self._task(stage, request) for request in requests]
+        tasks = [self._task(stage, request) for stage, request in asked]
         known = [None if self.memory is None else self.memory.recall(own.name) for own in tasks]
         missing = [k for k, own in enumerate(known) if own is None]
         trials: list[Trial] = []
