@@ -92,19 +92,19 @@ def one_size(nodes: int, work: Path, args: argparse.Namespace) -> dict[str, Any]
 
 
 def drawing(rows: list[dict[str, Any]]) -> bytes:
-    """CPU seconds and peak memory against nodes, both axes by powers of ten."""
+    """CPU seconds and peak memory against nodes, both axes by powers of ten; steps that were not
+    measured are left out."""
     from gassip.draw.chart import Panel, Place, Series, panel
     from gassip.draw.svg import document
 
     rows = sorted(rows, key=lambda row: row["nodes"])
-    nodes = [row["nodes"] for row in rows]
     panels = []
     for at, (title, key) in enumerate((("CPU seconds", "cpu_seconds"), ("peak GiB", "peak_gib"))):
         series = [
             Series(
                 name=step,
-                x=nodes,
-                y=[math.log10(max(0.01, row[step][key])) for row in rows],
+                x=[row["nodes"] for row in rows if step in row],
+                y=[math.log10(max(0.01, row[step][key])) for row in rows if step in row],
                 colour=k,
                 size=3.0,
             )
