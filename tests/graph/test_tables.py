@@ -151,3 +151,13 @@ def test_cells_of_several_values_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pandas(nodes), tmp_path / "nodes.parquet")
     with pytest.raises(GassipError, match="column label holds list<"):
         gassip.read(tmp_path)
+
+
+def test_a_text_that_a_parquet_file_holds_once_is_counted_for_each_row(tmp_path: Path) -> None:
+    """Two million rows of one text of 1,000 characters: some kilobytes, and 2 GB in memory."""
+    write_parquet(tmp_path)
+    long = pa.DictionaryArray.from_arrays(np.zeros(2 * 10**6, dtype=np.int32), ["x" * 1000])
+    nodes = pa.table({"id": np.arange(2 * 10**6), "label": long})
+    pq.write_table(nodes, tmp_path / "nodes.parquet", compression="zstd")
+    with pytest.raises(GassipError, match=r"nodes\.parquet would take 2\.0 GiB, the limit is"):
+        gassip.read(tmp_path)

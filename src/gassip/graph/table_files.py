@@ -23,6 +23,7 @@ from gassip.graph.columns import (
 )
 from gassip.graph.limits import check_unpacked
 
+PER_TEXT = 64  # bytes of a text besides its characters
 EXTRA = "needs the 'tables' extra: pip install 'gassip[tables]'"
 
 
@@ -95,9 +96,11 @@ def read_parquet_table(path: Path) -> Table:
     except ImportError as error:
         raise GassipError(f"reading {path.name} {EXTRA}") from error
     try:
-        file = pq.ParquetFile(path)
+        texts = [own.name for own in pq.read_schema(path) if _is_text(own.type)]
+        file = pq.ParquetFile(path, read_dictionary=texts)
         check_unpacked(path.name, 8 * file.metadata.num_rows * file.metadata.num_columns, path)
         found = file.read()
+        check_unpacked(path.name, sum(map(_text_bytes, found.columns)), path)
     except GassipError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -113,6 +116,26 @@ def read_parquet_table(path: Path) -> Table:
             columns[name] = made
     problems.end()
     return Table(name=path.name, columns=columns, rows=found.num_rows)
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _text_bytes(values: Any) -> int:
+    """What the texts of a column take, each as a text of its own; a file may hold it once."""
+    import pyarrow.compute as pc
+    from pyarrow import types
+
+    if not types.is_dictionary(values.type) or not _is_text(values.type.value_type):
+        return 0
+    total = PER_TEXT * len(values)
+    for chunk in values.chunks:
+        lengths = pc.cast(pc.binary_length(chunk.dictionary), "int64")
+        total += pc.sum(lengths.take(chunk.indices)).as_py() or 0
+    return int(total)
 
 
 def _arrow_column(name: str, values: Any, table: str, problems: Problems) -> Column | None:
