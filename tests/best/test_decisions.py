@@ -94,12 +94,12 @@ def test_test_labels_change_no_decision(plan: Plan, graph: Graph) -> None:
     assert again.decisions == plan.decisions
 
 
-def test_a_search_of_the_paper_decides_direction_architecture_and_cut(graph: Graph) -> None:
+def test_a_search_of_the_paper_decides_direction_and_architecture(graph: Graph) -> None:
     for direction in ("given", "both"):
         few = {"epochs": 2, "warmup_epochs": 1, "direction": direction}
         found = search(graph, preset("paper", graph, few))
         assert found.decisions[0] == Decision(stage="direction", taken=direction)
-        assert [own.stage for own in found.decisions] == ["direction", "induced", "cut"]
+        assert [own.stage for own in found.decisions] == ["direction", "induced"]
         assert found.symmetrised == (direction == "both")
 
 

@@ -37,7 +37,6 @@ PAPER: dict[str, Any] = {
     "edge_rule": "budget",
     "edge_share": 0.92,
     "keep_last": True,
-    "certain_share": 0.5,
     "kept_edges": "binary",
 }
 BEST_SEARCH: dict[str, Any] = {
