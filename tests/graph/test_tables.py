@@ -118,6 +118,19 @@ def test_all_errors_of_both_tables_at_once(tmp_path: Path) -> None:
     )
 
 
+def test_cells_that_no_frame_may_hold_are_told_with_the_rest() -> None:
+    nodes = NODES.assign(age=[1, np.inf, 3, 4, 5, 6], town=[["x"]] * 6)
+    nodes = nodes.assign(id=["a", "b", "b", "d", "e", "f"])
+    with pytest.raises(GassipError) as caught:
+        gassip.from_frames(nodes, EDGES.assign(source="q"))
+    assert caught.value.lines[:3] == (
+        "nodes row 1: column age holds inf, not a number",
+        "nodes row 0: column town holds a list, not one value; several labels are not supported",
+        "nodes row 2: id 'b' was given before",
+    )
+    assert "edges row 0: source 'q' is not an id in nodes" in caught.value.lines
+
+
 def test_a_label_that_is_a_measure_is_refused(tmp_path: Path) -> None:
     folder = write_csv(tmp_path, NODES.assign(label=[0.1, 0.25, 3.0, 4.0, 5.0, 6.0]))
     with pytest.raises(GassipError, match=r"column label holds '0.1': regression is not supported"):

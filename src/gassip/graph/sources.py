@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from gassip.errors import GassipError, GassipWarning
+from gassip.graph.columns import Problems
 from gassip.graph.datasets import build
 from gassip.graph.graph import Graph
 from gassip.graph.inputs import to_numpy
@@ -69,12 +70,14 @@ def _frame_parts(
     if names.id is None:
         nodes = nodes.assign(**{INDEX: nodes.index.astype(str)})
         names = Names(**{**vars(names), "id": INDEX})
+    problems = Problems()
     return parts_of(
-        table_of_frame(nodes, "nodes"),
-        table_of_frame(edges, "edges"),
+        table_of_frame(nodes, "nodes", problems),
+        table_of_frame(edges, "edges", problems),
         names=names,
         labels=like is None,
         preparation=None if like is None else like.preparation,
+        problems=problems,
     )
 
 

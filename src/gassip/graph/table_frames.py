@@ -26,16 +26,18 @@ def as_table(given: Any, name: str) -> Table:
     raise GassipError(f"{name} is a {kind}; expected a DataFrame or a mapping of columns")
 
 
-def table_of_frame(frame: "pd.DataFrame", name: str) -> Table:
-    """A DataFrame; dtypes are the kinds."""
-    problems = Problems()
+def table_of_frame(frame: "pd.DataFrame", name: str, told_later: Problems | None = None) -> Table:
+    """A DataFrame; dtypes are the kinds. Cells that no column may hold are an error at once, or
+    are added to `told_later` and left out."""
+    problems = Problems() if told_later is None else told_later
     columns: dict[str, Column] = {}
     for key in frame.columns:
         if str(key) in columns:
             problems.add(f"{name} has two columns {str(key)[:40]!r}")
             continue
         columns[str(key)] = _series_column(str(key), frame[key], name, problems)
-    problems.end()
+    if told_later is None:
+        problems.end()
     return Table(name=name, columns=columns, rows=len(frame))
 
 
@@ -44,7 +46,7 @@ def _series_column(key: str, series: Any, name: str, problems: Problems) -> Colu
 
     if isinstance(series, pd.DataFrame):
         problems.add(f"{name} has two columns {key[:40]!r}")
-        return Column(key, "category", objects([]))
+        return Column(key, "category", objects([""] * len(series)))
     types = pd.api.types
     dtype = series.dtype
     if types.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype):
@@ -52,14 +54,14 @@ def _series_column(key: str, series: Any, name: str, problems: Problems) -> Colu
     if types.is_numeric_dtype(dtype):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         check_finite(key, values, name, problems)
-        return Column(key, "number", values)
+        return Column(key, "number", np.where(np.isinf(values), np.nan, values))
     if types.is_datetime64_any_dtype(dtype):
         utc = pd.to_datetime(series, utc=True).dt.tz_localize(None)
         since = utc.to_numpy(dtype="datetime64[ns]") - np.datetime64(0, "ns")
         return Column(key, "date", np.where(np.isnat(since), np.nan, since / DAY))
     if told := several(key, series, name):
         problems.add(told)
-        return Column(key, "category", objects([]))
+        return Column(key, "category", objects([""] * len(series)))
     texts = objects(["" if _null(value) else str(value) for value in series])
     if isinstance(dtype, pd.CategoricalDtype):
         return Column(key, "category", texts)

@@ -60,14 +60,19 @@ def parts_of(
     fit: bool | None = None,
     preparation: Preparation | None = None,
     known: Sequence[str] = (),
+    problems: Problems | None = None,
 ) -> Parts:
     """The graph of two tables. With `labels`, y and the split are read and, if `prepared`, a
     preparation is fitted unless one is given; `fit` fits one whether labels are read or not.
     Without a preparation x is the numbers given. `known`: ids of nodes that are there already,
-    which edges may name; the nodes of the table follow them in number."""
-    names, said, problems = names or Names(), list[str](), Problems()
-    _check_columns(nodes, edges, names, labels, problems)
-    problems.end()
+    which edges may name; the nodes of the table follow them in number. `problems`: what was found
+    in the cells before, told with the rest."""
+    names, said, problems = names or Names(), list[str](), problems or Problems()
+    missing = Problems()
+    _check_columns(nodes, edges, names, labels, missing)
+    if missing.lines:  # nothing else can be read
+        problems.lines.extend(missing.lines)
+        problems.end()
     ids = node_ids(nodes, names, problems, known)
     y, classes = labels_of(nodes, names, problems) if labels else (None, None)
     masks = split_of(nodes, names, problems) if labels else None
