@@ -62,7 +62,11 @@ def test_a_search_ends_with_a_page_that_is_whole(made: Path, read: Reader) -> No
         assert name in read.ids, name
     assert "leaderboard" not in read.ids and "front" not in read.ids  # `paper` trains one net
     assert FILE not in json.loads((made / "meta.json").read_text())["files"]  # derived
+    memory = json.loads((made / "meta.json").read_text())["memory_mb"]
+    assert list(memory) == ["Algorithm 2: the supernet", "retraining"]
+    assert 20 < memory["Algorithm 2: the supernet"] <= memory["retraining"]
     titles = " ".join(read.texts)
+    assert "highest memory so far" in titles and f"{memory['retraining']:,.0f} MB" in titles
     assert "α of layer 1" in titles and "α of layer 2" in titles and "Edge scores M_G" in titles
 
 

@@ -4,6 +4,7 @@ inductive    the score on validation nodes held out with their edges (gassip.tra
 constant     the score of naming the largest class for every validation node
 latency_ms   one inference on the run's graph, if a budget bounds it
 speed        one inference, and one of a GCN with 64 hidden units (gassip.budget.speed)
+memory_mb    the highest memory of the process by the end of each stage
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
     from gassip.train.plan import Decision
 
 Row = tuple[str, str]
+
+
+class Memory:
+    """A listener that notes the highest memory of this process, in MB, at the end of each stage."""
+
+    def __init__(self) -> None:
+        self.by_stage = dict[str, float]()
+
+    def __call__(self, event: Mapping[str, float | str]) -> None:
+        from gassip.bench.machine import peak_mb
+        from gassip.report.about import stage_name
+
+        if event["phase"] != "done" and (peak := peak_mb()) is not None:
+            self.by_stage[stage_name(event)] = peak
 
 
 def measure(

@@ -24,7 +24,7 @@ from gassip.commands.flags import (
     show_help,
 )
 from gassip.commands.graphs import graph_name, load_graph, say_which_graph
-from gassip.commands.measured import measure, useless
+from gassip.commands.measured import Memory, measure, useless
 from gassip.commands.search_flags import ABOUT, SCREEN, add_flags
 from gassip.commands.search_rows import SETTINGS as ROW_SETTINGS
 from gassip.commands.search_rows import on_rows, search_on_rows
@@ -199,12 +199,17 @@ def _search(
     with watching(steps, args.quiet) as show, logging(args.log, out, settings.flat()) as log:
         limit = Limit.of(args.time_limit, args.since, graph)
         end = limit.end if limit else None
-        watch = Watch(both(show, log), steps, since=args.since, deadline=end)
+        memory = Memory()
+        watch = Watch(both(both(show, log), memory), steps, since=args.since, deadline=end)
         search = Search(graph, settings, budget, **options, hear=watch.row, again=watch.retrained)
         found = search.run(kept, jobs_of(args), limit)
         on_new_nodes = _inductive(args, found.solution.seconds)
         found = search.weighed(found) if on_new_nodes else found
-        meta = _write(args, graph, found, budget, source, out, inductive=on_new_nodes)
+        measured = {
+            "memory_mb": memory.by_stage,
+            **measure(graph, found, budget, inductive=on_new_nodes, **options),
+        }
+        meta = _write(args, graph, found, budget, source, out, measured)
         if not args.no_report and (end is None or end.left > 0):
             write_page(out, found.plan.on(graph, all_edges=True))
         watch.done()
@@ -218,14 +223,11 @@ def _write(
     budget: Budget,
     source: dict[str, Any],
     out: Path,
-    *,
-    inductive: bool,
+    measured: dict[str, object],
 ) -> "Meta":
-    """What was found, measured and written to its folder."""
+    """What was found and measured, written to its folder."""
     from gassip.runs import write as artefact
 
-    options = {"seed": args.seed, "metric": args.metric}
-    measured = measure(graph, found, budget, inductive=inductive, **options)
     return artefact.save(
         out,
         graph,
@@ -237,7 +239,8 @@ def _write(
         retrain_history=found.rows,
         overwrite=args.overwrite or args.resume,
         measured=measured,
-        **options,
+        seed=args.seed,
+        metric=args.metric,
     )
 
 

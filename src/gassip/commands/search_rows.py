@@ -11,6 +11,7 @@ from gassip.commands.common import Parser, jobs_of
 from gassip.commands.display import watching
 from gassip.commands.flags import Screen
 from gassip.commands.graphs import graph_name, load_graph
+from gassip.commands.measured import Memory
 from gassip.errors import GassipError
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ def search_on_rows(
         watching(steps, args.quiet) as show,
         logging(args.log, out, told) as log,
     ):
-        watch = Watch(both(show, log), steps, since=args.since, deadline=deadline)
+        memory = Memory()
+        watch = Watch(both(both(show, log), memory), steps, since=args.since, deadline=deadline)
         job = job_of(args, graph, options, out, partial)
         job = replace(job, pace=Pace(deadline), hear=watch.row, tasks=tasks)
         outcome = run_on_rows(job)
@@ -104,6 +106,7 @@ def search_on_rows(
             source=source | {"undirected": bool(source["undirected"]) or symmetrised},
             budget=budget.given,
             overwrite=args.overwrite or args.resume,
+            measured={"memory_mb": memory.by_stage},
         )
         if not args.no_report and job.pace.allows(job.pace.reading):
             from gassip.commands.search import write_page

@@ -1,4 +1,4 @@
-"""How the run was made: seconds by stage, settings, versions, notes."""
+"""How the run was made: seconds and memory by stage, settings, versions, notes."""
 
 from collections.abc import Iterator, Mapping
 from xml.etree.ElementTree import Element
@@ -8,22 +8,28 @@ from gassip.report.facts import Facts
 from gassip.report.html import Content, section, table, tag
 from gassip.report.words import duration, number, per_cent, shown
 
+SUPERNET, RETRAINING = "Algorithm 2: the supernet", "retraining"
+
 
 def seconds_part(run: Facts) -> Iterator[Element]:
-    """Bars of the time that each stage took."""
-    stages = seconds_by_stage(run)
+    """Bars of the time that each stage took, and the memory by its end."""
+    stages, memory = seconds_by_stage(run), run.meta.get("memory_mb") or {}
     total = sum(stages.values())
     if total <= 0:
         return
     rows: list[list[Content]] = []
     for name, value in stages.items():
         bar = element("span", class_="bar", style=f"width:{100 * value / total:.1f}%")
-        rows.append([name, duration(value), tag("span", per_cent(value / total), bar)])
-    made = table(["stage", "time", "share"], rows, name="Seconds by stage", numbers=(1,))
+        share = tag("span", per_cent(value / total), bar)
+        row: list[Content] = [name, duration(value), share]
+        rows.append([*row, f"{memory[name]:,.0f} MB" if name in memory else ""] if memory else row)
+    heads = ["stage", "time", "share", *(["highest memory so far"] if memory else [])]
+    made = table(heads, rows, name="Seconds and memory by stage", numbers=(1, 3))
     about = (
         f"{duration(total)} in all; nets that were trained in parallel count with their own time."
     )
-    yield section("seconds", "Where the time went", made, about=about)
+    more = " Memory is that of the process that searches." if memory else ""
+    yield section("seconds", "Where the time went", made, about=about + more)
 
 
 def seconds_by_stage(run: Facts) -> dict[str, float]:
@@ -31,11 +37,16 @@ def seconds_by_stage(run: Facts) -> dict[str, float]:
     out: dict[str, float] = {}
     for row in run.history:
         if row.get("phase") == "search" and (value := number(row, "seconds")) is not None:
-            name = str(row.get("stage", "Algorithm 2: the supernet"))
+            name = stage_name(row)
             out[name] = out.get(name, 0.0) + value
     if again := (run.meta.get("seconds") or {}).get("retrain"):
-        out["retraining"] = float(again)
+        out[RETRAINING] = float(again)
     return out
+
+
+def stage_name(row: Mapping[str, object]) -> str:
+    """What the page calls the stage of a row of the history, or of an event."""
+    return RETRAINING if row.get("phase") == "retrain" else str(row.get("stage", SUPERNET))
 
 
 def settings_part(run: Facts) -> Iterator[Element]:

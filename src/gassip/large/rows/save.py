@@ -38,6 +38,7 @@ def save(
     source: Mapping[str, object],
     budget: Mapping[str, float | str],
     overwrite: bool,
+    measured: Mapping[str, object] | None = None,
 ) -> Meta:
     """The run's folder, all of it or nothing; its meta.json."""
     check_target(out, overwrite)
@@ -68,7 +69,7 @@ def save(
     if graph.preparation is not None:
         contents[PREPARATION] = graph.preparation.to_json().encode()
     contents[STATISTICS] = write_tensors(statistics(graph).to_tensors())
-    meta = _meta(outcome, sized) | {"preset": preset, "budget": dict(budget)}
+    meta = _meta(outcome, sized) | {"preset": preset, "budget": dict(budget)} | dict(measured or {})
     if source.get("refit"):
         meta["notes"].append(NOTE)
     meta["source"] = dict(source) | {"fingerprint": sha256(graph.path / META)}
