@@ -33,8 +33,8 @@ def test_time_left_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         "done"
     ]
     left = [float(own["left"]) for own in heard]
-    # after one epoch: 3 of 2 s, then 2 nets of 10 · 2/4 s, then 10 epochs of 2/4 s
-    assert left[0] == 3 * 2 + 2 * 5 + 10 * 0.5
+    # after one epoch: 3 of 2 s, then 2 nets of 10 · 2/20 s, then 10 epochs of 2/20 s
+    assert left[0] == 3 * 2 + 2 * 1 + 10 * 0.1
     # after one net of 10 s: another, then ten epochs of a tenth each
     assert left[4] == 10 + 10
     assert left[6:16] == [9.0 - k for k in range(10)]

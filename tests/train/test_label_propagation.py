@@ -401,7 +401,7 @@ def test_every_form_computes_what_torch_does(graph: Graph, saved: Path, tmp_path
 def test_an_export_that_forgets_the_labels_is_refused(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gassip.deploy.runtime.Model.said", lambda model, inputs: None)
+    monkeypatch.setattr("gassip.deploy.runtime.Model.label_logits", lambda model, inputs: None)
     with pytest.raises(GassipError, match="does not agree with torch"):
         to_onnx(saved, tmp_path / "net.onnx")
 
