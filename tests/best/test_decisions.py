@@ -23,6 +23,7 @@ STAGES = [
     "teacher",
     "student",
     "edge cut",
+    "edge cut in full",
     "pruning",
     "level with the best candidate",
     "label propagation",

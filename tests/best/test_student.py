@@ -20,6 +20,7 @@ from gassip.best.student import (
     choose_student,
     classroom,
     continued,
+    settle_cut,
     student_architectures,
     widest,
 )
@@ -300,6 +301,37 @@ def test_a_cut_goes_on_from_the_student_for_a_tenth_of_the_epochs() -> None:
     request = continued(room, student, start, cut, 0.35)
     assert request.graph is room.graphs[cut] and request.start is start
     assert request.recipe.epochs == 4 and request.recipe.lr == pytest.approx(0.006)
+
+
+@pytest.mark.parametrize(
+    ("right", "taken"),
+    [
+        ({"support 0.4": 900}, "support 0.4"),
+        ({"support 0.4": 850, "support 0.6": 899}, "support 0.6"),
+        (
+            {"support 0.4": 850, "support 0.6": 850, "support 0.75": 850, "support 0.89": 850},
+            ALL_EDGES,
+        ),
+    ],
+)
+def test_a_cut_that_is_worse_in_full_gives_way_to_a_denser_one(
+    monkeypatch: pytest.MonkeyPatch, right: dict[str, int], taken: str
+) -> None:
+    room, edges = classroom_of(small())
+    monkeypatch.setattr("gassip.best.student.likelihood_gain", lambda after, before: 0.0)
+    whole = Chosen(
+        replace(trial_that(room, 900, 1000), probs=disagreeing(room, 0)), room.cut("", 1.0)
+    )
+    asked: list[str] = []
+
+    def in_full(room: Classroom, chosen: Chosen, share: float) -> Chosen:
+        asked.append(chosen.cut)
+        trial = trial_that(room, right[chosen.cut], 1000)
+        return Chosen(replace(trial, probs=disagreeing(room, 0)), chosen.cut)
+
+    monkeypatch.setattr("gassip.best.student.in_full", in_full)
+    found = settle_cut(room, whole, Chosen(whole.trial, room.cut("support", 0.4)), 0.35, edges)
+    assert found.value.cut == found.decision.taken == taken and asked == list(right)
 
 
 def test_a_single_share_is_as_asked() -> None:

@@ -43,6 +43,7 @@ from gassip.best.student import (
     choose_student,
     classroom,
     in_full,
+    settle_cut,
     student_architectures,
 )
 from gassip.best.trials import Memory, Request, Trial, Trials, beats, validated
@@ -246,10 +247,10 @@ def improve(
     ranked = candidates.best_architectures(best.student.students)
     students = student_architectures(best.student, ranked)
     student = log(choose_student(room, students, size, best.edges))
-    student = in_full(room, student, size)
-    behind = is_behind(room, student)
-    student = log(choose_edges(room, student, size, best.edges, behind=behind))
-    student = in_full(room, student, size)
+    whole = in_full(room, student, size)
+    behind = is_behind(room, whole)
+    student = log(choose_edges(room, whole, size, best.edges, behind=behind))
+    student = log(settle_cut(room, whole, student, size, best.edges))
     student = log(prune_if_behind(room, student, students, settings))
     if best.student.level and not best.student.final_ops:
         student = log(

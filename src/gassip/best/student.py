@@ -204,6 +204,28 @@ def in_full(room: Classroom, chosen: Chosen, share: float) -> Chosen:
     return Chosen(room.trials.train_all("student in full", [request])[0], chosen.cut)
 
 
+def settle_cut(
+    room: Classroom, whole: Chosen, chosen: Chosen, share: float, edges: EdgeCut
+) -> Decided[Chosen]:
+    """The cut taken, if its student trained in full is not worse than `whole`, the one of all
+    edges; or else the sparsest denser cut of which that holds. Where nothing was chosen, the
+    student in full."""
+    if len(edges.edge_shares) == 1 or chosen.cut == whole.cut:
+        student = in_full(room, chosen, share)
+        alone = {student.cut: student.trial}
+        return Decided(student, among("edge cut in full", alone, student.trial))
+    ranking, part = chosen.cut.rsplit(" ", 1)
+    tried, taken = {whole.cut: whole.trial}, whole
+    for denser in sorted(own for own in edges.edge_shares if float(part) <= own < 1):
+        student = in_full(room, Chosen(chosen.trial, room.cut(ranking, denser)), share)
+        tried[student.cut] = student.trial
+        if not is_worse(student.trial, whole.trial, list(tried.values()), room):
+            taken = student
+            break
+    decision = among("edge cut in full", tried, taken.trial)
+    return Decided(taken, replace(decision, statistic=SPARSEST, threshold=-LEVEL_SIGMAS))
+
+
 def is_worse(trial: Trial, reference: Trial, tried: Sequence[Trial], room: Classroom) -> bool:
     """Whether a cut is worse than the best so far, or the teacher expects too much less of it."""
     highest = max(tried, key=lambda own: own.value)
