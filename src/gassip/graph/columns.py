@@ -12,7 +12,8 @@ own kinds are asked for, so that a type never changes unnoticed. numpy is all th
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -84,6 +85,11 @@ class Problems:
         """Raise what was collected, if anything was."""
         if self.lines:
             raise error_of(self.lines)
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that comes twice."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def is_missing(text: str) -> bool:

@@ -6,13 +6,12 @@
 Shapes: N nodes, C classes.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from gassip.errors import GassipError
-from gassip.graph.columns import is_missing
+from gassip.graph.columns import is_missing, repeated
 from gassip.graph.parts import SPLITS
 
 CARVED = 0.25  # share of the training nodes of each class that become validation nodes
@@ -51,7 +50,7 @@ def class_labels(
         names = tuple(str(v) for v in values)
     if len(names) > n:
         raise GassipError(f"there are {len(names)} classes, but {n} nodes; name those that occur")
-    if twice := next((name for name, times in Counter(names).items() if times > 1), None):
+    if twice := repeated(names):
         raise GassipError(f"class_names holds {twice[:40]!r} twice; give each class its own name")
     _check_text(names)
     if len(names) < 2:

@@ -19,6 +19,7 @@ from gassip.graph.columns import (
     Table,
     check_finite,
     objects,
+    repeated,
     told_by_texts,
 )
 from gassip.graph.limits import check_unpacked
@@ -53,8 +54,8 @@ def read_csv_table(path: Path) -> Table:
     _, header = next(rows, (0, []))
     if not header:
         raise GassipError(f"{path.name} is empty")
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise GassipError(f"{path.name} has two columns {twice[0]!r}")
+    if (twice := repeated(header)) is not None:
+        raise GassipError(f"{path.name} has two columns {twice!r}")
     problems, lines, cells = Problems(), list[int](), list[list[str]]()
     for line, row in rows:
         if len(row) == len(header):
@@ -106,8 +107,8 @@ def read_parquet_table(path: Path) -> Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         first = str(error).splitlines()[0][:120]
         raise GassipError(f"{path.name} is not a Parquet file, or damaged ({first})") from error
-    if twice := [name for name in found.column_names if found.column_names.count(name) > 1]:
-        raise GassipError(f"{path.name} has two columns {twice[0]!r}")
+    if (twice := repeated(found.column_names)) is not None:
+        raise GassipError(f"{path.name} has two columns {twice!r}")
     problems = Problems()
     columns: dict[str, Column] = {}
     for name in found.column_names:
