@@ -7,10 +7,10 @@ import torch
 from gassip.best.candidates import Candidates
 from gassip.best.edge_ranking import Known
 from gassip.best.ensemble import Teacher
-from gassip.best.level import keep_level, plain_nets
+from gassip.best.level import keep_level, plain_nets, preferred
 from gassip.best.student import ALL_EDGES, Chosen, Classroom
 from gassip.best.trials import Request, Trial
-from gassip.nn.net import Architecture
+from gassip.nn.net import Architecture, Net
 from gassip.settings.training import Recipe
 from tests.best.stages import judged, trials_on
 
@@ -91,3 +91,12 @@ def test_plain_nets_behind_the_student_are_not_trained_in_full() -> None:
     candidates = Candidates([alone], [], ["strong"], 3)
     assert plain_nets(room, right(20), candidates, ("GCNConv+GCNConv",), 1) == []
     assert [own.name for own in room.trials.board] == ["plain trial 0"]
+
+
+def test_a_net_with_more_weights_must_be_better_beyond_chance() -> None:
+    light = right(15)
+    heavy = Net(3, 2, Architecture(ops=("GCNConv", "GCNConv"), hidden=(640,)))
+    assert light.net.num_weights()[0] < heavy.num_weights()[0]
+    assert preferred(right(16), light) and not preferred(right(15), light)
+    assert not preferred(replace(right(16), net=heavy), light)
+    assert preferred(replace(right(20), net=heavy), light)

@@ -6,7 +6,8 @@
     labels alone, larger              the same as wide as the candidate
 
 They are tried in this order, the light ones first, until one is level with the best candidate; if
-none is, the one with the highest validation score is taken. GCN, SAGE, MLP and APPNP are among the
+none is, the one with the highest validation score is taken. A net with more weights is taken only
+if it validates better beyond chance. GCN, SAGE, MLP and APPNP are among the
 candidates, so that no graph is lost to one of them beyond the noise of validation. Where candidates
 learn from a consistency loss too, the four are trained besides on labels alone, for a short while,
 and the best of them in full if it is ahead of the student by then.
@@ -42,7 +43,7 @@ def keep_level(
             break
         trial = room.trials.train_all("level", [request])[0]
         tried.append(_row(following, trial, chosen.trial))
-        if trial.value > taken.trial.value:
+        if preferred(trial, taken.trial):
             taken, name = Chosen(trial, ALL_EDGES), following
     decision = Decision(
         stage="level with the best candidate",
@@ -82,6 +83,12 @@ def plain_nets(
         return []
     request = Request(architecture=first.architecture, recipe=recipe, graph=graph)
     return room.trials.train_all("plain", [request])
+
+
+def preferred(trial: Trial, taken: Trial) -> bool:
+    """Whether a net validates better; one with more weights must do so beyond chance."""
+    heavier = trial.net.num_weights()[0] > taken.net.num_weights()[0]
+    return ahead(trial, taken) if heavier else trial.value > taken.value
 
 
 def ahead(best: Trial, trial: Trial) -> bool:
