@@ -66,6 +66,13 @@ def test_a_record_survives_its_line(details: dict[str, object]) -> None:
     assert Record.from_line(own.to_line()) == own
 
 
+def test_a_setting_that_came_later_leaves_earlier_keys() -> None:
+    before = Run(method="gassip", settings={"epochs": 250}, dataset="cora")
+    usual = replace(before, settings=before.settings | {"certain_share": 1.0})
+    other = replace(before, settings=before.settings | {"certain_share": 0.5})
+    assert usual.key == before.key != other.key
+
+
 def test_a_line_from_before_versions_is_of_version_1() -> None:
     content = json.loads(record().to_line())
     assert content.pop("method_version") == 1

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 LATER_FIELDS = {"method_version"}  # of Record, which lines written before them lack
+LATER_SETTINGS = {"certain_share": 1.0}  # each with the value of the runs before it; not in a key
 Status = Literal["ok", "oom", "failed"]
 
 
@@ -46,7 +47,14 @@ class Run:
 
     @property
     def key(self) -> str:
-        return hashlib.sha256(canonical(asdict(self)).encode()).hexdigest()[:24]
+        """A setting that came later leaves the keys of the runs before it as they were."""
+        told = {
+            name: value
+            for name, value in self.settings.items()
+            if name not in LATER_SETTINGS or value != LATER_SETTINGS[name]
+        }
+        content = asdict(self) | {"settings": told}
+        return hashlib.sha256(canonical(content).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True, kw_only=True)

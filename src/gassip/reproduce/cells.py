@@ -5,12 +5,12 @@ that the present version of the method has made. Other versions and settings are
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from gassip.bench.asked import method_for, seeded
 from gassip.bench.execute import graph_of
-from gassip.bench.records import Book, Record, Run, canonical, latest, to_do
+from gassip.bench.records import Book, Record, Run, latest, to_do
 from gassip.graph.graph import Graph
 from gassip.methods import METHODS, Searcher
 from gassip.reproduce.experiments import Column, Row
@@ -134,4 +134,4 @@ def on(run: Run, column: Column) -> bool:
 
 def unseeded(run: Run) -> str:
     """Equal for runs that differ in their seeds alone."""
-    return canonical(asdict(replace(run, search_seed=None, retrain_seed=0)))
+    return replace(run, search_seed=None, retrain_seed=0).key
