@@ -36,6 +36,7 @@ PAPER: dict[str, Any] = {
     "structure_dropout": True,
     "edge_rule": "budget",
     "edge_share": 0.92,
+    "certain_share": 0.5,
     "keep_last": True,
     "kept_edges": "binary",
 }
