@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf, log
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,6 +15,7 @@ from torch.testing import assert_close
 
 from gassip.baselines._shared.pruning import (
     EdgeMaskedNet,
+    Start,
     apart,
     drop_lowest,
     flat,
@@ -475,6 +477,22 @@ def test_early_bird_tells_masks_below_0_apart(path: Graph) -> None:
     given = torch.ones(sum(layer.weight.numel() for layer in net.layers), dtype=torch.bool)
     _, edges = EarlyBird(edge_share=0.5).masks(net, given)
     assert edges.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("l1", "stays"), [(0.0, True), (1e-4, False)])
+def test_early_bird_leaves_edges_alone_that_no_label_reaches(l1: float, stays: bool) -> None:
+    """The pair 3 - 4 is apart from the training nodes 0 and 1; L1 would press it down."""
+    graph = Graph.build(
+        torch.eye(5),
+        torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]]),
+        torch.tensor([0, 1, 0, 1, 0]),
+        masks=(np.arange(5) < 2, np.arange(5) == 2, np.arange(5) > 2),
+    )
+    start = Start.gcn(graph, 4)
+    net = EdgeMaskedNet(graph, start.architecture, 0.0)
+    EarlyBird(l1_edge=l1, draw_epochs=4).draw(net, start, RunContext(0))
+    far = graph.pair[(graph.adjacency.row == 3).nonzero()[0, 0]]
+    assert (abs(float(net.edge_mask[far].detach()) - 1) < 1e-4) == stays
 
 
 # ALGNN
