@@ -14,7 +14,7 @@ from gassip.best.pipeline import search
 from gassip.graph.datasets import load
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import keep_highest
-from gassip.paper.induce import choose_cut, induce, kept_edges, uncertain
+from gassip.paper.induce import choose_cut, found_plan, induce, kept_edges, uncertain
 from gassip.paper.state import State
 from gassip.settings import preset
 from gassip.settings.search import Search
@@ -98,6 +98,7 @@ def test_the_cut_between_certain_nodes_stays_unless_another_is_better_beyond_cha
     """Of 100 nodes 4 are won and none lost: 2.041 standard errors; of 4 and 1: 1.354."""
     state, settings = State(graph, Search(hidden=4)), preset("paper", graph, SHORT)
     plan = induce(state, settings)
+    other = replace(plan, edge_keep=kept_edges(state, certain_share=1.0))
     right = {True: torch.zeros(100), False: torch.zeros(100)}  # whether it is the first cut
     right[False][-4:] = 1
     monkeypatch.setattr(
@@ -105,6 +106,33 @@ def test_the_cut_between_certain_nodes_stays_unless_another_is_better_beyond_cha
     )
     for lost, taken, sigmas in ((0, "anywhere", 2.041), (1, "between certain nodes", 1.354)):
         right[True][:lost] = 1
-        found, decision = choose_cut(state, plan, settings, "accuracy")
-        assert decision.taken == taken and (found is plan) == (lost == 1)
+        found, decision = choose_cut(graph, plan, other, settings, "accuracy")
+        assert decision.taken == f"{taken}, {plan.architecture}"
+        assert found is (plan if lost else other)
         assert decision.tried[1]["statistic"] == pytest.approx(sigmas, abs=1e-3)
+
+
+def test_another_cut_comes_with_the_architecture_that_is_best_on_it(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GCN ‖ GCN validates best between certain nodes, Linear ‖ Linear anywhere, and better."""
+    settings = preset("paper", graph, SHORT | {"ops": ("GCNConv", "Linear"), "induced_from": 4})
+    state = State(graph, replace(settings.search, hidden=4, edge_share=0.6))
+    state.logits = torch.randn(graph.num_nodes, graph.num_classes)
+    with torch.no_grad():
+        state.edge_score.normal_()
+    anywhere = kept_edges(state, certain_share=1.0)
+
+    def score(graph: Graph, plan: Plan, *rest: object) -> float:
+        name = "Linear ‖ Linear" if plan.edge_keep.equal(anywhere) else "GCNConv ‖ GCNConv"
+        return float(str(plan.architecture) == name)
+
+    def right(graph: Graph, plan: Plan, *rest: object) -> Tensor:
+        return torch.full((100,), float(plan.edge_keep.equal(anywhere))) + torch.rand(100) / 10
+
+    monkeypatch.setattr("gassip.paper.induce.short_score", score)
+    monkeypatch.setattr("gassip.paper.induce.labelled_rightly", right)
+    plan, decisions = found_plan(state, settings, "accuracy")
+    assert str(plan.architecture) == "Linear ‖ Linear" and plan.edge_keep.equal(anywhere)
+    assert [decision.stage for decision in decisions] == ["induced", "cut"]
+    assert decisions[0].taken.startswith("GCNConv ‖ GCNConv")

@@ -24,7 +24,7 @@ from gassip.train.plan import Plan
 class GassipMethod(Searched):
     """Algorithm 2 on these settings."""
 
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     def num_steps(self, graph: Graph) -> int:
         return num_rows(self.settings)

@@ -52,7 +52,7 @@ from gassip.graph.similarity import joined
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, dense_of, scale_and_shift
 from gassip.paper import loop
-from gassip.paper.induce import best_plan, choose_cut, induce
+from gassip.paper.induce import found_plan, induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
 from gassip.train.deadline import Deadline
@@ -164,12 +164,8 @@ def with_history(plan: Plan, rows: list[Row], log: Decisions) -> Plan:
 def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: Decisions) -> Plan:
     """What the paper's method hands over (Algorithm 2, lines 9-11)."""
     began = time.perf_counter()
-    plan, decision = best_plan(state, settings, metric, symmetrised=both)
-    if decision is not None:
-        log.made.append(decision)
-    if settings.search.sparsify and settings.search.certain_share < 1:
-        plan, decision = choose_cut(state, plan, settings, metric)
-        log.made.append(decision)
+    plan, decisions = found_plan(state, settings, metric, symmetrised=both)
+    log.made.extend(decisions)
     seconds = plan.seconds + time.perf_counter() - began
     return replace(plan, seconds=seconds, decisions=tuple(log.made))
 

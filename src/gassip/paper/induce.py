@@ -90,46 +90,62 @@ def uncertain(state: State, certain_share: float | None = None) -> Tensor:
     return ~highest(certainty, round(share * count))
 
 
-def best_plan(
+def found_plan(
     state: State, settings: Settings, metric: Metric, *, symmetrised: bool = False
-) -> tuple[Plan, Decision | None]:
-    """Of the architectures that may be induced, each with every dropout, what validates best under
-    both masks after short trainings; line 9 reads off the most probable one where `induced_from`
-    is 1 and one dropout is named."""
-    paths = paths_to_try(state, metric)
-    retraining = settings.retraining
-    dropouts = tuple(dict.fromkeys((retraining.dropout, *retraining.dropouts)))  # each once
-    plans = [
-        with_dropout(induce(state, settings, symmetrised=symmetrised, path=path), dropout)
-        for path in paths
-        for dropout in dropouts
+) -> tuple[Plan, tuple[Decision, ...]]:
+    """What the search hands over, and how it was chosen: architecture and dropout, then the cut."""
+    retraining, search = settings.retraining, settings.search
+    paths = [
+        induce(state, settings, symmetrised=symmetrised, path=path)
+        for path in paths_to_try(state, metric)
     ]
+    dropouts = tuple(dict.fromkeys((retraining.dropout, *retraining.dropouts)))  # each once
+    plans = [with_dropout(plan, dropout) for plan in paths for dropout in dropouts]
+    plan, decisions = best_plan(state.graph, plans, settings, metric)
+    if not search.sparsify or search.certain_share >= 1:
+        return plan, decisions
+    keep = kept_edges(state, certain_share=1.0)
+    cut = [replace(with_dropout(path, plan.recipe.dropout), edge_keep=keep) for path in paths]
+    anywhere, _ = best_plan(state.graph, cut, settings, metric)
+    plan, decision = choose_cut(state.graph, plan, anywhere, settings, metric)
+    return plan, (*decisions, decision)
+
+
+def best_plan(
+    graph: Graph, plans: list[Plan], settings: Settings, metric: Metric
+) -> tuple[Plan, tuple[Decision, ...]]:
+    """Of these plans what validates best after short trainings. Line 9 reads off the most probable
+    architecture: there is one plan where `induced_from` is 1 and one dropout is named."""
     if len(plans) == 1:
-        return plans[0], None
-    values = [short_score(state.graph, plan, settings, metric) for plan in plans]
+        return plans[0], ()
+    values = [short_score(graph, plan, settings, metric) for plan in plans]
     names = [f"{plan.architecture}, dropout {plan.recipe.dropout:g}" for plan in plans]
     best = values.index(max(values))
     tried: list[Row] = [
         {"name": name, "score": value} for name, value in zip(names, values, strict=True)
     ]
     decision = Decision(stage="induced", taken=names[best], tried=tuple(tried), statistic=HIGHEST)
-    return plans[best], decision
+    return plans[best], (decision,)
 
 
 def choose_cut(
-    state: State, plan: Plan, settings: Settings, metric: Metric
+    graph: Graph, plan: Plan, anywhere: Plan, settings: Settings, metric: Metric
 ) -> tuple[Plan, Decision]:
-    """The plan with its cut between certain nodes; with the lowest edges by M_G wherever they are,
-    if these validate better beyond chance. Nodes are compared one by one, each by its share of
+    """The plan whose cut is between certain nodes; the best one with the lowest edges by M_G
+    wherever they are, if that validates better beyond chance. A cut may call for another
+    architecture, so each comes with its own. Nodes are compared one by one, each by its share of
     three short trainings that label it rightly."""
-    anywhere = replace(plan, edge_keep=kept_edges(state, certain_share=1.0))
-    right = [labelled_rightly(state.graph, own, settings, metric) for own in (plan, anywhere)]
+    right = [labelled_rightly(graph, own, settings, metric) for own in (plan, anywhere)]
     gain = right[1] - right[0]
     error = float(gain.std(correction=0)) / gain.numel() ** 0.5
     sigmas = float(gain.mean()) / error if error > 0 else 0.0
     tried: list[Row] = [
-        {"name": "between certain nodes", "score": float(right[0].mean())},
-        {"name": "anywhere", "score": float(right[1].mean()), "statistic": sigmas},
+        {"name": f"between certain nodes, {plan.architecture}", "score": float(right[0].mean())},
+        {
+            "name": f"anywhere, {anywhere.architecture}",
+            "score": float(right[1].mean()),
+            "statistic": sigmas,
+        },
     ]
     better = sigmas > CUT_SIGMAS
     decision = Decision(
