@@ -14,7 +14,8 @@ from gassip.best.pipeline import search
 from gassip.graph.datasets import load
 from gassip.graph.graph import Graph
 from gassip.graph.undirected import keep_highest
-from gassip.paper.induce import choose_cut, found_plan, induce, kept_edges, uncertain
+from gassip.paper.choose import Tried, choose_cut, choose_plan, try_plan
+from gassip.paper.induce import induce, kept_edges, uncertain
 from gassip.paper.state import State
 from gassip.settings import preset
 from gassip.settings.search import Search
@@ -93,46 +94,32 @@ def test_edges_of_uncertain_nodes_stay() -> None:
 
 
 def test_the_cut_between_certain_nodes_stays_unless_another_is_better_beyond_chance(
-    graph: Graph, monkeypatch: pytest.MonkeyPatch
+    graph: Graph,
 ) -> None:
     """Of 100 nodes 4 are won and none lost: 2.041 standard errors; of 4 and 1: 1.354."""
-    state, settings = State(graph, Search(hidden=4)), preset("paper", graph, SHORT)
-    plan = induce(state, settings)
-    other = replace(plan, edge_keep=kept_edges(state, certain_share=1.0))
-    right = {True: torch.zeros(100), False: torch.zeros(100)}  # whether it is the first cut
-    right[False][-4:] = 1
-    monkeypatch.setattr(
-        "gassip.paper.induce.labelled_rightly", lambda graph, own, *rest: right[own is plan]
-    )
+    plan = induce(State(graph, Search(hidden=4)), preset("paper", graph, SHORT))
     for lost, taken, sigmas in ((0, "anywhere", 2.041), (1, "between certain nodes", 1.354)):
-        right[True][:lost] = 1
-        found, decision = choose_cut(graph, plan, other, settings, "accuracy")
+        nodes = torch.arange(100)
+        certain = Tried(plan, 0.0, (nodes < lost).double())
+        anywhere = Tried(plan, 0.0, (nodes >= 96).double())
+        found, decision = choose_cut(certain, anywhere)
         assert decision.taken == f"{taken}, {plan.architecture}"
-        assert found is (plan if lost else other)
+        assert found is (certain if lost else anywhere)
         assert decision.tried[1]["statistic"] == pytest.approx(sigmas, abs=1e-3)
 
 
-def test_another_cut_comes_with_the_architecture_that_is_best_on_it(
-    graph: Graph, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """GCN ‖ GCN validates best between certain nodes, Linear ‖ Linear anywhere, and better."""
-    settings = preset("paper", graph, SHORT | {"ops": ("GCNConv", "Linear"), "induced_from": 4})
-    state = State(graph, replace(settings.search, hidden=4, edge_share=0.6))
+def test_both_cuts_are_tried_and_the_decisions_say_how(graph: Graph) -> None:
+    """Two architectures, one dropout: the plan taken has one of the two cuts, and its score."""
+    settings = preset("paper", graph, SHORT | {"induced_from": 2, "induce_epochs": 20})
+    settings = settings.changed(retrain_dropouts=(), edge_share=0.6, induced_by="alpha")
+    state = State(graph, replace(settings.search, hidden=4))
     state.logits = torch.randn(graph.num_nodes, graph.num_classes)
     with torch.no_grad():
         state.edge_score.normal_()
-    anywhere = kept_edges(state, certain_share=1.0)
-
-    def score(graph: Graph, plan: Plan, *rest: object) -> float:
-        name = "Linear ‖ Linear" if plan.edge_keep.equal(anywhere) else "GCNConv ‖ GCNConv"
-        return float(str(plan.architecture) == name)
-
-    def right(graph: Graph, plan: Plan, *rest: object) -> Tensor:
-        return torch.full((100,), float(plan.edge_keep.equal(anywhere))) + torch.rand(100) / 10
-
-    monkeypatch.setattr("gassip.paper.induce.short_score", score)
-    monkeypatch.setattr("gassip.paper.induce.labelled_rightly", right)
-    plan, decisions = found_plan(state, settings, "accuracy")
-    assert str(plan.architecture) == "Linear ‖ Linear" and plan.edge_keep.equal(anywhere)
-    assert [decision.stage for decision in decisions] == ["induced", "cut"]
-    assert decisions[0].taken.startswith("GCNConv ‖ GCNConv")
+    plan, (induced, cut) = choose_plan(state, settings, "accuracy")
+    assert [len(induced.tried), len(cut.tried)] == [2, 2]
+    between = cut.taken.startswith("between")
+    assert plan.edge_keep.equal(kept_edges(state, certain_share=None if between else 1.0))
+    assert str(plan.architecture) in cut.taken
+    again = try_plan(graph, plan, settings, "accuracy")
+    assert cut.tried[not between]["score"] == float(again.right.mean())

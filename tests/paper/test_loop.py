@@ -15,7 +15,8 @@ from gassip.nn.net import Architecture, Layer, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import ALL_OPS, MORE_OPS
 from gassip.paper import curriculum, loop
-from gassip.paper.induce import induce, with_dropout
+from gassip.paper.choose import with_dropout
+from gassip.paper.induce import induce
 from gassip.paper.loop import difficulty_weights, step_alpha, step_structure, step_weights
 from gassip.paper.state import State
 from gassip.paper.supernet import Supernet, top_paths

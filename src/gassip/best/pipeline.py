@@ -52,7 +52,8 @@ from gassip.graph.similarity import joined
 from gassip.metrics import Metric
 from gassip.nn.net import Architecture, dense_of, scale_and_shift
 from gassip.paper import loop
-from gassip.paper.induce import found_plan, induce
+from gassip.paper.choose import choose_plan
+from gassip.paper.induce import induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
 from gassip.train.deadline import Deadline
@@ -164,7 +165,7 @@ def with_history(plan: Plan, rows: list[Row], log: Decisions) -> Plan:
 def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: Decisions) -> Plan:
     """What the paper's method hands over (Algorithm 2, lines 9-11)."""
     began = time.perf_counter()
-    plan, decisions = found_plan(state, settings, metric, symmetrised=both)
+    plan, decisions = choose_plan(state, settings, metric, symmetrised=both)
     log.made.extend(decisions)
     seconds = plan.seconds + time.perf_counter() - began
     return replace(plan, seconds=seconds, decisions=tuple(log.made))

@@ -1,12 +1,9 @@
 """What a search hands over: both masks binarised, the most probable architecture (Algorithm 2,
 lines 9-11, and the end of Sec. 4.4)."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from gassip.graph.graph import Graph
 from gassip.metrics import Metric
 from gassip.nn.ranking import highest
 from gassip.operations import OPERATIONS, gcn_weights
@@ -15,20 +12,11 @@ from gassip.paper.state import State, architecture_of
 from gassip.paper.supernet import Path, top_paths
 from gassip.settings import Settings
 from gassip.settings.training import Recipe
-from gassip.train.batched import retrain_many
-from gassip.train.plan import Decision, Plan, Row, Solution
+from gassip.train.plan import Plan
 from gassip.train.shrink import compact
-from gassip.train.trainer import judged, predict
+from gassip.train.trainer import judged
 
-TRIALS = 3  # trainings of each architecture that may be induced
 SCORED = 64  # of this many most probable architectures the supernet's own path is validated
-CUT_SIGMAS = 2.0  # standard errors by which a cut must be better than the first
-HIGHEST = "the highest mean validation score of three short trainings is taken"
-
-
-def _value(solution: Solution, metric: Metric) -> float:
-    """The validation score; where the metric is not defined there, accuracy stands in for it."""
-    return solution.scores.get(metric, {}).get("val", solution.accuracy["val"])
 
 
 def kept_weights(state: State, path: Path) -> list[Tensor]:
@@ -90,81 +78,6 @@ def uncertain(state: State, certain_share: float | None = None) -> Tensor:
     return ~highest(certainty, round(share * count))
 
 
-def found_plan(
-    state: State, settings: Settings, metric: Metric, *, symmetrised: bool = False
-) -> tuple[Plan, tuple[Decision, ...]]:
-    """What the search hands over, and how it was chosen: architecture and dropout, then the cut."""
-    retraining, search = settings.retraining, settings.search
-    paths = [
-        induce(state, settings, symmetrised=symmetrised, path=path)
-        for path in paths_to_try(state, metric)
-    ]
-    dropouts = tuple(dict.fromkeys((retraining.dropout, *retraining.dropouts)))  # each once
-    plans = [with_dropout(plan, dropout) for plan in paths for dropout in dropouts]
-    plan, decisions = best_plan(state.graph, plans, settings, metric)
-    if not search.sparsify or search.certain_share >= 1:
-        return plan, decisions
-    keep = kept_edges(state, certain_share=1.0)
-    cut = [replace(with_dropout(path, plan.recipe.dropout), edge_keep=keep) for path in paths]
-    anywhere, _ = best_plan(state.graph, cut, settings, metric)
-    plan, decision = choose_cut(state.graph, plan, anywhere, settings, metric)
-    return plan, (*decisions, decision)
-
-
-def best_plan(
-    graph: Graph, plans: list[Plan], settings: Settings, metric: Metric
-) -> tuple[Plan, tuple[Decision, ...]]:
-    """Of these plans what validates best after short trainings. Line 9 reads off the most probable
-    architecture: there is one plan where `induced_from` is 1 and one dropout is named."""
-    if len(plans) == 1:
-        return plans[0], ()
-    values = [short_score(graph, plan, settings, metric) for plan in plans]
-    names = [f"{plan.architecture}, dropout {plan.recipe.dropout:g}" for plan in plans]
-    best = values.index(max(values))
-    tried: list[Row] = [
-        {"name": name, "score": value} for name, value in zip(names, values, strict=True)
-    ]
-    decision = Decision(stage="induced", taken=names[best], tried=tuple(tried), statistic=HIGHEST)
-    return plans[best], (decision,)
-
-
-def choose_cut(
-    graph: Graph, plan: Plan, anywhere: Plan, settings: Settings, metric: Metric
-) -> tuple[Plan, Decision]:
-    """The plan whose cut is between certain nodes; the best one with the lowest edges by M_G
-    wherever they are, if that validates better beyond chance. A cut may call for another
-    architecture, so each comes with its own. Nodes are compared one by one, each by its share of
-    three short trainings that label it rightly."""
-    right = [labelled_rightly(graph, own, settings, metric) for own in (plan, anywhere)]
-    gain = right[1] - right[0]
-    error = float(gain.std(correction=0)) / gain.numel() ** 0.5
-    sigmas = float(gain.mean()) / error if error > 0 else 0.0
-    tried: list[Row] = [
-        {"name": f"between certain nodes, {plan.architecture}", "score": float(right[0].mean())},
-        {
-            "name": f"anywhere, {anywhere.architecture}",
-            "score": float(right[1].mean()),
-            "statistic": sigmas,
-        },
-    ]
-    better = sigmas > CUT_SIGMAS
-    decision = Decision(
-        stage="cut",
-        taken=str(tried[better]["name"]),
-        tried=tuple(tried),
-        statistic="standard errors of the gain in validation nodes labelled rightly",
-        threshold=CUT_SIGMAS,
-    )
-    return (anywhere if better else plan), decision
-
-
-def labelled_rightly(graph: Graph, plan: Plan, settings: Settings, metric: Metric) -> Tensor:
-    """Of each validation node the share of short trainings that label it rightly."""
-    y, solutions = graph.y[graph.val_mask], short_trainings(graph, plan, settings, metric)
-    labels = [predict(own.model, own.graph)[graph.val_mask].argmax(1) for own in solutions]
-    return torch.stack([(label == y).double() for label in labels]).mean(0)
-
-
 def paths_to_try(state: State, metric: Metric) -> list[Path]:
     """`induced_from` paths: the most probable ones, or as many of these as of those that validate
     best inside the supernet."""
@@ -184,23 +97,6 @@ def path_score(state: State, path: Path, metric: Metric) -> float:
     graph = state.graph
     logits = state.supernet(graph.x, state.masked, state.weights(), path=path)
     return judged(logits, graph, metric)[0]
-
-
-def with_dropout(plan: Plan, dropout: float) -> Plan:
-    """The plan with another dropout in its training."""
-    return replace(plan, recipe=replace(plan.recipe, dropout=dropout))
-
-
-def short_score(graph: Graph, plan: Plan, settings: Settings, metric: Metric) -> float:
-    """The mean validation score of the plan's short trainings."""
-    solutions = short_trainings(graph, plan, settings, metric)
-    return sum(_value(solution, metric) for solution in solutions) / TRIALS
-
-
-def short_trainings(graph: Graph, plan: Plan, settings: Settings, metric: Metric) -> list[Solution]:
-    short = replace(plan.recipe, epochs=settings.search.induce_epochs)
-    trial = replace(plan, recipe=short)
-    return retrain_many(graph, trial, seeds=range(TRIALS), metric=metric)
 
 
 @torch.no_grad()
