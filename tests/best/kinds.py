@@ -4,6 +4,7 @@ words     a bag of words, dense edges of which few join one class, few labels
 mines     a grid with mines (two classes 4 : 1), 7 features: a neighbour's class is counted
 workers   two classes 4 : 1, 10 features in units far apart, dense edges
 rare      two classes 50 : 1, 12 features
+degrees   the degree is the class, in three parts of equal size; 16 features of noise
 """
 
 from collections.abc import Callable
@@ -98,6 +99,18 @@ def rare(nodes: int = 3000, seed: int = 0) -> Graph:
     return Graph.build(x.astype(np.float32), edges, y, undirected=True, seed=seed, name="rare")
 
 
+def degrees(nodes: int = 2000, seed: int = 0) -> Graph:
+    """Few edges, some or many."""
+    rng = np.random.default_rng(seed)
+    size = np.exp(rng.normal(1.5, 0.8, nodes))
+    source, target = rng.choice(nodes, (2, 4 * nodes), p=size / size.sum())
+    edges = _apart(source, target)
+    count = np.bincount(edges.ravel(), minlength=nodes)
+    y = np.digitize(count, np.quantile(count, [1 / 3, 2 / 3]))
+    x = rng.normal(size=(nodes, 16)).astype(np.float32)
+    return Graph.build(x, edges, y, undirected=True, seed=seed, name="degrees")
+
+
 def _apart(source: Ints, target: Ints) -> Ints:
     """Edges [2, E] without self-loops."""
     return np.stack([source, target])[:, source != target]
@@ -108,4 +121,5 @@ KINDS: dict[str, Callable[[], Graph]] = {
     "mines": mines,
     "workers": workers,
     "rare": rare,
+    "degrees": degrees,
 }

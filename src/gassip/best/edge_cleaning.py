@@ -38,7 +38,7 @@ def drop_dissimilar_edges(trials: Trials, settings: Cleaning) -> Decided[Cleaned
     kept = torch.ones(graph.num_edges, dtype=torch.bool, device=graph.device)
     taken, tried = "all edges", [_row("all edges", judge, judge)]
     shares = sorted(settings.clean_shares, reverse=True) if graph.num_edges else []
-    similarity = cosine(graph.x, graph.adjacency) if shares else None
+    similarity = cosine(graph.without_degrees.x, graph.adjacency) if shares else None
     for share in shares:
         assert similarity is not None
         keep = keep_highest(graph, similarity, share)

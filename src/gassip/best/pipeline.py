@@ -19,6 +19,7 @@ from gassip.best.candidates import (
     train_candidates,
 )
 from gassip.best.decisions import Decisions
+from gassip.best.degrees import choose_degrees, may_read_degrees
 from gassip.best.direction import choose_direction
 from gassip.best.edge_cleaning import drop_dissimilar_edges
 from gassip.best.edge_weights import choose_weights, has_weights
@@ -89,7 +90,7 @@ def search(
     With a deadline it ends with TimeUp; what was done by then is in `best_so_far`, `log` and
     `board`, whose names begin with `prefix`."""
     settings, log = settings or preset("best", graph), Decisions() if log is None else log
-    graph, reading = read_edges(graph, settings, metric, log)
+    graph, reading = as_it_is_read(graph, settings, metric, log)
     rows: list[Row] = []
 
     def tell(row: Row) -> None:
@@ -124,27 +125,32 @@ def search(
             return of_paper(state, settings, metric, reading.symmetrised, log)
         trials.number = len(state.history)
         found = induce(state, settings, symmetrised=reading.symmetrised)
-        found = replace(found, weighted=reading.weighted)
+        found = replace(found, weighted=reading.weighted, degrees=reading.degrees)
         plan = improve(trials, state, found, log, best_so_far)
     return with_history(plan, [*found.history, *rows], log)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How edges are read: with the weights that were given or as 1, both ways or as given."""
+    """How the graph is read: edges with the weights that were given or as 1, both ways or as given;
+    features with columns of degree beside them or as given."""
 
     weighted: bool
     symmetrised: bool
+    degrees: bool
 
 
-def read_edges(
+def as_it_is_read(
     graph: Graph, settings: Settings, metric: Metric, log: Decisions
 ) -> tuple[Graph, Reading]:
-    """Stages 0 and 1: weights and direction of edges; the graph so read."""
+    """Stages 0 and 1: weights and direction of edges, columns of degree; the graph so read."""
     weighted = settings.best is None or not has_weights(graph) or log(choose_weights(graph, metric))
     graph = graph if weighted else unweighted(graph)
     both = log(choose_direction(graph, settings.direction, metric))
-    return symmetrised(graph, both), Reading(weighted, both)
+    graph, best = symmetrised(graph, both), settings.best
+    asked = best is not None and best.recipe.degree_features and may_read_degrees(graph)
+    degrees = asked and log(choose_degrees(graph, metric))
+    return graph.with_degrees if degrees else graph, Reading(weighted, both, degrees)
 
 
 def as_read(graph: Graph, settings: Settings) -> Graph:
@@ -182,7 +188,7 @@ def plain_plan(
 
     def plan(trial: Trial) -> Plan:
         plain = plan_of(trial, trials.graph, settings, symmetrised=reading.symmetrised)
-        return replace(plain, weighted=reading.weighted)
+        return replace(plain, weighted=reading.weighted, degrees=reading.degrees)
 
     if best_so_far is not None:
         trials.on_trial = lambda request, trial: best_so_far.offer(trial, lambda: plan(trial))

@@ -3,6 +3,9 @@
     Â² X ≈ U S Vᵀ (the K largest),   E_i = (U S)_i / |(U S)_i|,   p_i = softmax(E_i W + b)
     W, b = argmin mean_{V_L} CE(y, p) + λ |W|²,   λ: whichever makes the validation nodes likeliest
 
+Columns of degree, where the graph has them (best/degrees.py), are no part of X: standardised and
+divided by the root of their number they stand beside E.
+
 X has rows of length 1, words weighing log(N / nodes that have them) where it is a bag of words
 (similarity.py). No label has a part in E, so with few labels it is as good as a net, errs
 elsewhere, costs half a second on Cora, and has no luck of seeds: equal graphs give equal shares.
@@ -21,8 +24,11 @@ from torch.nn import functional as F
 from gassip.best.calibration import log_likelihood
 from gassip.best.lowest import lowest
 from gassip.best.rules import SPECTRAL_DECAYS, SPECTRAL_DIRECTIONS, SPECTRAL_HOPS
+from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import unit_rows
+from gassip.graph.structure import BESIDE, DEGREES
+from gassip.nn.net import dense_of, scale_and_shift
 from gassip.nn.propagate import MaskedGraph
 
 TINY = 1e-6  # of the longest row: under it a row is rounding
@@ -32,12 +38,28 @@ STEPS_OF_FIT = 50  # each from where the one before ended
 
 def spectral_probs(graph: Graph) -> Tensor:
     """p [N, C]."""
-    return best_fit(leading(graph), graph).to(graph.device)
+    return best_fit(inputs_of(graph, leading(graph)), graph).to(graph.device)
+
+
+def inputs_of(graph: Graph, directions: Tensor) -> Tensor:
+    """What the regression reads: E, and the columns of degree where the graph has them."""
+    if graph.structure != BESIDE:
+        return directions
+    return torch.cat([directions, degrees(graph)], 1)
+
+
+def degrees(graph: Graph) -> Tensor:
+    """The columns of degree [N, 19] on the CPU, float64, rows of length about 1."""
+    columns = torch.arange(graph.num_features - DEGREES, graph.num_features, device=graph.device)
+    x = graph.x.columns(columns) if isinstance(graph.x, Csr) else graph.x[:, columns]
+    values = dense_of(x).cpu().double()
+    scale, shift = scale_and_shift(values)
+    return (values * scale + shift) / DEGREES**0.5
 
 
 def leading(graph: Graph, count: int = int(SPECTRAL_DIRECTIONS)) -> Tensor:
     """E [N, K] on the CPU, float64, rows of length 1; zeros where no feature differs from 0."""
-    x, adjacency = unit_rows(graph.x), normalised(graph)
+    x, adjacency = unit_rows(graph.without_degrees.x), normalised(graph)
     narrow = isinstance(x, np.ndarray) and x.shape[1] <= NARROW
     found = of_narrow(x, adjacency, count) if narrow else of_wide(x, adjacency, count)
     length = np.linalg.norm(found, axis=1, keepdims=True)

@@ -349,7 +349,12 @@ class Regression:
 
     @staticmethod
     def on(graph: Graph, metric: Metric) -> "Regression":
-        probs, y = spectral_probs(graph), graph.y[graph.val_mask]
+        return Regression.of(spectral_probs(graph), graph, metric)
+
+    @staticmethod
+    def of(probs: Tensor, graph: Graph, metric: Metric) -> "Regression":
+        """Of its class probabilities [N, C]."""
+        y = graph.y[graph.val_mask]
         likelihood = log_likelihood(probs[graph.val_mask], y)
         value = score(metric, probs[graph.val_mask].clamp_min(1e-30).log(), y)
         if value is None:

@@ -102,7 +102,7 @@ def as_read(graph: "Graph", source: Mapping[str, Any]) -> "Graph":
     """The training graph: with its validation nodes for training too, if the run was a refit."""
     from gassip.train.refit import with_validation_labels
 
-    graph = as_weighted(graph, source)
+    graph = with_columns(as_weighted(graph, source), source)
     return with_validation_labels(graph) if source.get("refit") else graph
 
 
@@ -111,6 +111,13 @@ def as_weighted(graph: "Graph", source: Mapping[str, Any]) -> "Graph":
     from gassip.train.plan import unweighted
 
     return unweighted(graph) if source.get("weighted") is False else graph
+
+
+def with_columns(graph: "Graph", source: Mapping[str, Any]) -> "Graph":
+    """The graph with columns of degree beside its features, if the run reads them."""
+    from gassip.graph.structure import BESIDE
+
+    return graph.with_degrees if source.get("structure") == BESIDE else graph
 
 
 def training_graph(run: "Run", device: str) -> "Graph":

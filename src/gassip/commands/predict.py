@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gassip.commands.common import command, warn
-from gassip.commands.graphs import as_weighted, training_graph
+from gassip.commands.graphs import as_weighted, training_graph, with_columns
 from gassip.deploy.prediction import (
     answer_requests,
     check_flags,
@@ -142,7 +142,7 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
     from gassip.graph import files
     from gassip.graph.graph import Graph
     from gassip.graph.structure import made_features
-    from gassip.runs.format import structure_of
+    from gassip.runs.format import given_features, structure_of
 
     parts = data.read_inputs(path, made.preparation)
     with files.naming(path):
@@ -161,8 +161,10 @@ def _other_graph(made: "Run", path: str) -> "tuple[Graph, Sequence[str]]":
             normalize=bool(made.meta["source"].get("normalize")),
         )
         graph = replace(as_weighted(graph, made.meta["source"]), notes=parts.notes)
-        if graph.num_features != made.meta["features"]:
+        if graph.num_features != given_features(made.meta):
             raise GassipError(
-                f"x has {graph.num_features} features; the run's graph has {made.meta['features']}"
+                f"x has {graph.num_features} features; the run's graph has "
+                f"{given_features(made.meta)}"
             )
+        graph = with_columns(graph, made.meta["source"])
     return graph, parts.node_ids()

@@ -26,6 +26,7 @@ from scipy import sparse as sp
 
 from gassip.deploy import runtime
 from gassip.deploy.labelling import cost
+from gassip.deploy.model import makes_no_columns
 from gassip.deploy.numpy_graph import Inputs
 from gassip.deploy.stored import stored_tensors, too_large
 from gassip.errors import GassipError
@@ -192,6 +193,7 @@ def to_onnx(
             "ONNX export needs the 'onnx' extra: pip install 'gassip[onnx]'"
         ) from error
     run, model = open_net(folder), runtime.load(folder)
+    makes_no_columns(model, "an ONNX file")
     made = onnx_graph.dynamic(model) if dynamic else onnx_graph.fixed(model, model.stored)
     content: bytes = made.SerializeToString()
     session = onnxruntime.InferenceSession(
@@ -238,6 +240,7 @@ def to_executorch(folder: str | Path, out: str | Path, *, overwrite: bool = Fals
                 "ExecuTorch export needs the 'executorch' extra: pip install 'gassip[executorch]'"
             ) from error
         run, model = open_net(folder), runtime.load(folder)
+        makes_no_columns(model, "an ExecuTorch file")
         x = all_columns(model, model.stored.x)
         content = executorch_net.program(model, model.stored, x)
         session = executorch_net.Session(content)

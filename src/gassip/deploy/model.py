@@ -22,6 +22,7 @@ from gassip.graph.columns import Table as Columns
 from gassip.graph.drift import Statistics, drift, told_once
 from gassip.graph.parts import row_numbers
 from gassip.graph.preparation import Preparation
+from gassip.graph.structure import BESIDE, DEGREES, beside
 from gassip.graph.table_frames import as_table
 from gassip.graph.tables import parts_of
 from gassip.runs.format import no_new_nodes
@@ -50,7 +51,7 @@ class Model:
     soft: bool = False  # the kept edges weigh M_G besides what was given
     preparation: Preparation | None = None  # how named columns become x; None: x was given
     statistics: Statistics | None = None  # of the features in training
-    structure: str | None = None  # what x was made of, if no features were given
+    structure: str | None = None  # what x was made of, beside or instead of given features
     absent: str | None = None  # why the run's graph is not here; None: it is, or was left out
     reorder: bool = False  # full passes in an order of the nodes in which neighbours lie close
 
@@ -174,8 +175,8 @@ class Model:
     def prepare(self, x: Table, edge_index: Array, edge_weight: Array | None = None) -> Inputs:
         """Another graph, checked and made ready as the one of the run was; that one itself gets its
         kept edges."""
-        table = self._table(x)
-        edges = clean_edges(edge_index, edge_weight, table.shape[0], self.undirected)
+        whole, edges = self._whole(x, edge_index, edge_weight)
+        table = whole if self.feature_index is None else whole[:, self.feature_index]
         edges = edges if self.weighted else pattern(edges)
         return (
             Inputs(table, self.edges, self.labels)
@@ -189,6 +190,8 @@ class Model:
 
         `x` [new, D] may have no rows. An edge that is there already keeps its weight.
         """
+        if self.structure == BESIDE:
+            raise GassipError(no_new_nodes(self.structure))
         old, new = self.stored, self._table(x) if x.shape[0] else self.stored.x[:0]
         nodes = old.x.shape[0] + new.shape[0]
         more = clean_edges(edge_index, edge_weight, nodes, self.undirected)
@@ -223,8 +226,7 @@ class Model:
     def drift(self, x: Table, edge_index: Array, edge_weight: Array | None = None) -> list[str]:
         """What differs on another graph from the training graph (gassip.graph.drift), a line
         each."""
-        table = self._whole_table(x)
-        edges = clean_edges(edge_index, edge_weight, table.shape[0], self.undirected)
+        table, edges = self._whole(x, edge_index, edge_weight)
         return self._differs(table, edges.nnz / table.shape[0])
 
     def _differs(self, x: Table, degree: float) -> list[str]:
@@ -242,18 +244,28 @@ class Model:
         table = self._whole_table(x)
         return table if self.feature_index is None else table[:, self.feature_index]
 
+    def _whole(
+        self, x: Table, edge_index: Array, edge_weight: Array | None
+    ) -> tuple[Table, sp.csr_array]:
+        """All columns of x, those of degree too, and the edges, made ready."""
+        table = self._whole_table(x)
+        edges = clean_edges(edge_index, edge_weight, table.shape[0], self.undirected)
+        if self.structure == BESIDE:
+            ends = edges.tocoo()
+            table = beside(table, np.stack([ends.col, ends.row]))
+        return table, edges
+
     def _whole_table(self, x: Table) -> Table:
-        """All columns, as `_table` has them."""
+        """All columns that are given, as `_table` has them."""
         table = sp.csr_array(x) if sp.issparse(x) else np.asarray(x)
         if len(table.shape) != 2 or table.dtype.kind not in "fiub" or table.shape[0] == 0:
             raise GassipError(
                 f"x must be a table of numbers [nodes, features], not {table.dtype} "
                 f"{list(table.shape)}"
             )
-        if table.shape[1] != self.features:
-            raise GassipError(
-                f"x has {table.shape[1]} features; the run's graph has {self.features}"
-            )
+        given = self.features - (DEGREES if self.structure == BESIDE else 0)
+        if table.shape[1] != given:
+            raise GassipError(f"x has {table.shape[1]} features; the run's graph has {given}")
         with np.errstate(
             over="ignore"
         ):  # what float32 cannot hold becomes infinite and is refused as such
@@ -294,6 +306,15 @@ def added(model: Model, nodes: Columns, edges: Columns) -> tuple[Model, list[str
     count = np.diff(more.edges.indptr)[new].sum() / new.size
     lines = told_once(parts.notes, model._differs(model._whole_table(parts.x), count))
     return replace(more, ids=(*old, *parts.node_ids())), lines
+
+
+def makes_no_columns(model: Model, form: str) -> None:
+    """Refuse a form that does not make columns of degree from the edges that it is given."""
+    if model.structure == BESIDE:
+        raise GassipError(
+            f"the net reads columns of degree beside the given features, which {form} does not "
+            "make; export it with --format runtime, or search with --set degree_features=false"
+        )
 
 
 def softmax(scores: Array) -> Array:

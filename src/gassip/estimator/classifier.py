@@ -34,13 +34,22 @@ from gassip.errors import GassipError, GassipWarning
 from gassip.estimator.new_graphs import Training, warnings_on
 from gassip.estimator.options import budget_of, progress
 from gassip.estimator.stored import COUNTS, stored_labels, stored_solution
-from gassip.estimator.tasks import Task, graph_task, is_table, node_numbers, nodes_task, table_task
+from gassip.estimator.tasks import (
+    Form,
+    Task,
+    graph_task,
+    is_table,
+    node_numbers,
+    nodes_task,
+    table_task,
+)
 from gassip.estimator.truth import checked_mask, class_codes, given_test_mask
 from gassip.graph.graph import Graph, on_device
 from gassip.graph.inputs import to_numpy
 from gassip.graph.memory import only_one, unlabelled
 from gassip.metrics import METRICS, Metric, constant_score
 from gassip.metrics import score as metric_score
+from gassip.runs.format import given_features
 from gassip.runs.write import inputs_fingerprint, open_run, retrained, save
 from gassip.settings import Settings, preset
 from gassip.threads import one_thread
@@ -108,7 +117,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         task = self._task(data, y, x)
         graph = on_device(task.graph, self.device)
         with one_thread():
-            self._train(graph, self._settings(graph), began)
+            self._train(graph, self._settings(graph, task.form), began)
             self._searched = (graph, self.plan_)
             if self.refit:
                 graph = self._refit(graph)
@@ -275,7 +284,7 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
         made.neighbours_ = None
         made.plan_, made.solution_ = run.plan, stored_solution(run, made.graph_)
         made.searched_ = made.solution_
-        made.model_, made.n_features_in_ = run.model, made.graph_.num_features
+        made.model_, made.n_features_in_ = run.model, given_features(meta)
         made.inputs_fingerprint_ = meta["source"].get("inputs_fingerprint")
         made._training = Training(
             statistics=run.statistics, degree=meta["edges_total"] / max(meta["nodes"], 1)
@@ -351,7 +360,9 @@ class GassipClassifier(ClassifierMixin, BaseEstimator):
 
     # Parameters
 
-    def _settings(self, graph: Graph) -> Settings:
-        if isinstance(self.settings, Settings):
-            return self.settings
-        return preset(self.preset, graph, self.settings)
+    def _settings(self, graph: Graph, form: Form) -> Settings:
+        given = self.settings
+        made = given if isinstance(given, Settings) else preset(self.preset, graph, given)
+        if form == "table" and made.best is not None:  # its edges are made; a new row has others
+            made = made.changed(degree_features=False)
+        return made

@@ -125,7 +125,7 @@ def _range(
     preparation: Preparation | None,
 ) -> str:
     name, mean, scale = f"feature {at}", 0.0, 1.0
-    if preparation is not None:
+    if preparation is not None and at < len(preparation.feature_names):
         name = preparation.feature_names[at]
         if at < len(preparation.numbers):
             mean, scale = preparation.numbers[at].mean, preparation.numbers[at].scale

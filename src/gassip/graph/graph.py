@@ -27,6 +27,7 @@ from gassip.graph.labels import class_labels, complete_masks
 from gassip.graph.labels import stratified_split as stratified_split
 from gassip.graph.parts import SPLITS as SPLITS
 from gassip.graph.preparation import Preparation
+from gassip.graph.structure import BESIDE, DEGREES, beside
 
 if TYPE_CHECKING:  # PyG takes two seconds to import
     from torch_geometric.data import Data
@@ -49,7 +50,7 @@ class Graph:
     notes: tuple[str, ...] = ()  # what was cleaned or drawn on the way in, for the summary
     ids: tuple[str, ...] | None = None  # [N], what the user calls the nodes; None: their numbers
     preparation: Preparation | None = None  # how named columns became x; None: x was given
-    structure: str | None = None  # what x was made of, if the graph had none (structure.py)
+    structure: str | None = None  # what x was made of, beside or instead of given features
     whole_labels: bool = False  # the user's labels are whole numbers, and class_names their digits
 
     def __repr__(self) -> str:
@@ -264,6 +265,34 @@ class Graph:
             edge_weight=None if weight is None else torch.from_numpy(weight).to(self.device),
             notes=(*self.notes, "edges are read both ways"),
         )
+
+    @property
+    def featureless(self) -> bool:
+        """Whether no features were given: x was made from the edges and ids."""
+        return self.structure not in (None, BESIDE)
+
+    @cached_property
+    def with_degrees(self) -> "Graph":
+        """The graph with columns of degree beside x; itself where it has them, or where x was made
+        from the edges."""
+        if self.structure is not None:
+            return self
+        x = self.x.to_scipy() if isinstance(self.x, Csr) else to_numpy(self.x)
+        wide = beside(x, to_numpy(self.edge_index))
+        made = Csr.from_scipy(wide) if sp.issparse(wide) else torch.from_numpy(wide)
+        return replace(self, x=made.to(self.device), structure=BESIDE)
+
+    @cached_property
+    def without_degrees(self) -> "Graph":
+        """The graph with the features that were given alone."""
+        if self.structure != BESIDE:
+            return self
+        given = self.num_features - DEGREES
+        if isinstance(self.x, Csr):
+            x: Tensor | Csr = self.x.columns(torch.arange(given, device=self.device))
+        else:
+            x = self.x[:, :given]
+        return replace(self, x=x, structure=None)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -123,7 +123,7 @@ def unlabelled(source: Any, like: Graph | None = None, x: Any = None) -> Graph:
         return source
     preparation = None if like is None else like.preparation
     options: dict[str, Any] = {"class_names": () if like is None else like.class_names}
-    bare = like is not None and like.structure is not None
+    bare = like is not None and like.featureless
     if is_networkx(source) and x is None and not bare:
         nodes, edges, directed = networkx_tables(source, labels=False)
         parts = parts_of(nodes, edges, labels=False, fit=like is None, preparation=preparation)
@@ -138,7 +138,7 @@ def unlabelled(source: Any, like: Graph | None = None, x: Any = None) -> Graph:
             found["num_nodes"] = len(options["ids"])
     found = found if x is None else found | {"x": x}
     made = found.get("x") is None and found.get("edge_index") is not None
-    if made and like is not None and like.structure is not None:
+    if made and like is not None and like.featureless:
         return _made_like(found, like, options)
     for key in ("x", "edge_index"):
         if found.get(key) is None:

@@ -73,7 +73,7 @@ def jaccard(x: Tensor | Csr, adjacency: Csr) -> Tensor:
 
 def joined(graph: Graph, count: int) -> Graph:
     """A + w S: the graph with light edges between each node and the `count` nodes most like it."""
-    node, other = nearest(graph.x, count)
+    node, other = nearest(graph.without_degrees.x, count)
     n, ones = graph.num_nodes, np.ones(node.size, np.float32)
     alike = sp.csr_array((ones, (node, other)), shape=(n, n))
     alike = alike.maximum(alike.T)

@@ -65,7 +65,7 @@ def _frame_parts(
     for what, frame in (("nodes", nodes), ("edges", edges)):
         if not isinstance(frame, pd.DataFrame):
             raise GassipError(f"{what} is a {type(frame).__name__}; it must be a pandas DataFrame")
-    if like is not None and like.preparation is None and like.structure is None:
+    if like is not None and like.preparation is None and not like.featureless:
         raise GassipError("`like` was not made from a table; its x has no column names")
     if names.id is None:
         nodes = nodes.assign(**{INDEX: nodes.index.astype(str)})
@@ -82,7 +82,8 @@ def _frame_parts(
 
 
 def _inputs_like(parts: Parts, like: Graph, name: str, undirected: bool) -> Graph:
-    if like.structure is not None:
+    if like.featureless:
+        assert like.structure is not None
         given = replace(parts, x=np.ones((len(parts.node_ids()), 1)))
         edges = to_numpy(_inputs(given, like, name, undirected=False).edge_index)
         x = structural_like(like.structure, edges, parts.node_ids(), named=True)

@@ -8,6 +8,9 @@ The first kind stays unless another makes the validation nodes likelier beyond c
 logistic regression on Â² X. Positions have no meaning in another graph, so a net that reads them
 labels its own graph alone.
 
+Where features are given, the columns of the first kind may stand beside them (`beside`); of that
+the search decides (best/degrees.py).
+
 Shapes: N nodes, E edges, D features.
 """
 
@@ -18,13 +21,15 @@ import numpy as np
 from scipy import sparse as sp
 
 from gassip.errors import GassipError
-from gassip.graph.checks import checked_edges, merged_edges
+from gassip.graph.checks import Table, checked_edges, merged_edges
 
 KINDS = ("degree", "degree and position", "degree and hashed id")
 WHERE = ("", "; such a net labels this graph alone", "; such a net labels nodes of known ids alone")
+BESIDE = "the given ones and degree"
 POSITIONS = 32
 SIGNS = 64
 BUCKETS = 16
+DEGREES = 3 + BUCKETS  # columns of the first kind
 STRENGTHS = (0.01, 0.1, 1.0, 10.0)  # inverse regularisation of the judge
 SIGMAS = 2.0  # standard errors by which another kind must be better
 
@@ -46,6 +51,14 @@ def degree(edges: np.ndarray, nodes: int) -> np.ndarray:
     near = np.bincount(edges[1], log_in[edges[0]], minlength=nodes) / np.maximum(incoming, 1)
     bucket = np.minimum(np.log2(1 + incoming + outgoing).astype(int), BUCKETS - 1)
     return np.concatenate([np.stack([log_in, log_out, near], 1), np.eye(BUCKETS)[bucket]], axis=1)
+
+
+def beside(x: Table, edges: np.ndarray) -> Table:
+    """x and the columns of `degree` [N, D + 19]; CSR stays CSR."""
+    columns = degree(edges, x.shape[0]).astype(np.float32)
+    if sp.issparse(x):
+        return sp.csr_array(sp.hstack([x, sp.csr_array(columns)], format="csr"))
+    return np.concatenate([x, columns], axis=1)
 
 
 def hashed(ids: Sequence[str]) -> np.ndarray:
@@ -116,7 +129,7 @@ def made_features(
 ) -> np.ndarray:
     """x of a graph without features, for a net whose features were made so too; of its edges as
     given, without loops, repeats and weights of 0."""
-    if kind is None:
+    if kind is None or kind == BESIDE:
         raise GassipError("x is missing: no features are given, and the run's graph has some")
     edges, _ = merged_edges(*checked_edges(edge_index, weight, len(ids)), len(ids), [])
     return structural(kind, edges, ids)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from gassip.errors import GassipError
+from gassip.graph.structure import BESIDE
 from gassip.runs.format import (
     read_meta,
     soft_edges,
+    structure_of,
 )
 from gassip.settings import Settings
 from gassip.settings.old import OLD_RECIPE, schema_1
@@ -110,6 +112,7 @@ def inputs_of(path: Path, meta: Meta) -> dict[str, Any]:
             "recipe": Recipe(**_tuples(meta["recipe"])),
             "symmetrised": meta["symmetrised"],
             "soft_edges": meta["soft_edges"],
+            "degrees": structure_of(meta) == BESIDE,
         }
     except (GassipError, TypeError, KeyError) as error:
         raise GassipError(

@@ -11,7 +11,7 @@ from gassip.errors import GassipError
 from gassip.graph.checks import checked
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
-from gassip.runs.format import read_ids, read_tensors
+from gassip.runs.format import read_ids, read_tensors, structure_of
 from gassip.runs.read import Run
 
 
@@ -32,6 +32,7 @@ def stored_graph(run: Run) -> Graph:
         notes=tuple(meta["notes"]),
         ids=read_ids(tensors, meta["nodes"]),
         preparation=run.preparation,
+        structure=structure_of(meta),
     )
 
 

@@ -16,6 +16,7 @@ from gassip import __version__
 from gassip.graph.csr import Csr
 from gassip.graph.drift import Statistics
 from gassip.graph.graph import SPLITS, Graph
+from gassip.graph.structure import BESIDE
 from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.size import packed, size_of, to_bytes
 from gassip.runs.checked_meta import SCHEMA
@@ -58,7 +59,7 @@ def save(
     source = _said_of(graph, plan, source)
     if graph.edge_weight is not None and not plan.weighted:
         graph = unweighted(graph)
-    if plan.symmetrised:  # a reader of the folder starts from the graph so made
+    if plan.symmetrised or plan.degrees:  # a reader of the folder starts from the graph so made
         graph = plan.on(graph, all_edges=True)
     history = [{"phase": "search", **row} for row in plan.history]
     history += [{"phase": "retrain", **row} for row in retrain_history]
@@ -106,6 +107,8 @@ def save_method(
     # it read the edges both ways
     if graph.num_edges != solution.edges_total == graph.both_ways.num_edges:
         graph, source = graph.both_ways, {**(source or {}), "undirected": True}
+    if solution.graph.structure == BESIDE:
+        graph = graph.with_degrees
     rows = [{"phase": "retrain", **row} for row in history]
     masks = {f"{split}_mask": graph.mask(split) for split in SPLITS}
     weight = solution.graph.edge_weight
@@ -135,8 +138,8 @@ def _said_of(graph: Graph, plan: Plan, source: Mapping[str, object] | None) -> d
     said = dict(source or {})
     if graph.edge_weight is not None:
         said["weighted"] = plan.weighted
-    if graph.structure is not None:
-        said["structure"] = graph.structure
+    if graph.structure is not None or plan.degrees:
+        said["structure"] = graph.structure or BESIDE
     if plan.symmetrised:
         said["undirected"] = True
     return said

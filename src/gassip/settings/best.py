@@ -49,6 +49,9 @@ class RecipeTrials(Part):
         True, "standardise dense features if that validates better"
     )
     standardised: bool = setting(False, "standardise dense features from the start")
+    degree_features: bool = setting(
+        True, "add columns of degree to given features if the validation likelihood rises"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -69,15 +69,16 @@ def held_out_logits(
 ) -> Tensor | None:
     """What the net says of nodes [N] bool that its training has not seen, [held, C]. None if they
     are too few, or if x was made from the edges of the whole graph."""
+    graph = graph.without_degrees  # they are made anew without the held-out nodes
     if graph.structure is not None or int(held.sum()) < LEAST:
         return None
-    whole = plan.on(graph, all_edges=True)
+    whole = replace(plan, degrees=False).on(graph, all_edges=True)
     unseen = _without(whole, plan, held)
     if not bool(unseen[0].train_mask.any()):
         return None
     model = retrain(*unseen, seed=seed, metric=metric).model
     model.label_weight = 0.0
-    return predict(model, _attached(whole, plan, held))[held]
+    return predict(model, _attached(plan.on(graph, all_edges=True), plan, held))[held]
 
 
 def held_out(graph: Graph, seed: int) -> Tensor:

@@ -41,6 +41,7 @@ class Plan:
     architecture: Architecture
     symmetrised: bool = False  # whether every edge is read both ways
     weighted: bool = True  # whether the given weights of edges are used
+    degrees: bool = False  # whether columns of degree stand beside the given features
     soft_edges: bool = False  # kept edges weigh M_G besides what was given
     weight_keep: list[Tensor]  # per layer, bool, of the shape of its weight
     edge_keep: Tensor  # [E] bool
@@ -61,9 +62,11 @@ class Plan:
         return f"Plan({ops}; {kept:,} of {total:,} edges; {len(self.decisions)} decisions)"
 
     def on(self, graph: Graph, *, all_edges: bool = False) -> Graph:
-        """The graph as this plan reads it: symmetrised or as given, with the kept edges only, which
-        weigh M_G (`soft_edges`) or as given."""
+        """The graph as this plan reads it: symmetrised or as given, with the degrees of all edges
+        beside x where they are read, with the kept edges only, which weigh M_G (`soft_edges`) or as
+        given."""
         graph = symmetrised(graph if self.weighted else unweighted(graph), self.symmetrised)
+        graph = graph.with_degrees if self.degrees else graph
         if all_edges:
             return graph
         return graph.keep(

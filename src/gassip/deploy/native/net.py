@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from gassip.deploy.model import makes_no_columns
 from gassip.deploy.numpy_layers import Layer
 from gassip.deploy.runtime import Model, load
 from gassip.errors import GassipError
@@ -147,6 +148,7 @@ def native_net(folder: str | Path, precision: NativePrecision) -> NativeNet:
 
 
 def checked_model(model: Model) -> Model:
+    makes_no_columns(model, "compiled code")
     refuse_unknown(model, MODEL_FIELDS, "the run")
     return model
 

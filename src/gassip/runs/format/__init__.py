@@ -10,6 +10,7 @@ from gassip.runs.format.contents import read_statistics as read_statistics
 from gassip.runs.format.meta import DECISIONS as DECISIONS
 from gassip.runs.format.meta import EXPORTED as EXPORTED
 from gassip.runs.format.meta import digest as digest
+from gassip.runs.format.meta import given_features as given_features
 from gassip.runs.format.meta import label_weight as label_weight
 from gassip.runs.format.meta import labels_in_training as labels_in_training
 from gassip.runs.format.meta import no_new_nodes as no_new_nodes

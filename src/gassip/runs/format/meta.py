@@ -13,7 +13,7 @@ from typing import Any
 
 from gassip.errors import GassipError, refuse_special
 from gassip.graph.limits import check_unpacked, is_bounded
-from gassip.graph.structure import KINDS
+from gassip.graph.structure import BESIDE, DEGREES, KINDS
 from gassip.operations import OPERATIONS
 
 DECISIONS = "decisions.json"
@@ -153,11 +153,16 @@ def on_other_graphs(meta: Mapping[str, Any]) -> str | None:
 
 
 def structure_of(meta: Mapping[str, Any]) -> str | None:
-    """What the features of the run's graph were made of; None: they were given."""
+    """What the features of the run's graph were made of; None: they are those given."""
     kind = meta["source"].get("structure")
-    if kind is not None and kind not in KINDS:
+    if kind is not None and kind not in (*KINDS, BESIDE):
         raise GassipError(f"the run's features are made of {str(kind)[:40]!r}, which is not known")
     return None if kind is None else str(kind)
+
+
+def given_features(meta: Mapping[str, Any]) -> int:
+    """Columns of x that the user gives; those of degree are made from the edges."""
+    return int(meta["features"]) - (DEGREES if structure_of(meta) == BESIDE else 0)
 
 
 def no_new_nodes(kind: str) -> str:
