@@ -17,6 +17,7 @@ from tests.conftest import random_graph
 FEW = {"epochs": 2, "warmup_epochs": 1, "retrain_epochs": 3, "trial_epochs": 2, "prune_epochs": 20}
 STAGES = [
     "direction",
+    "columns of degree",
     "edge cleaning",
     "recipe",
     "beside the recipe",

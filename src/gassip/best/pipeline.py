@@ -26,6 +26,7 @@ from gassip.best.edge_weights import choose_weights, has_weights
 from gassip.best.ensemble import KNN_STAGE, Teacher, build_teacher, knn_request
 from gassip.best.incumbent import BestSoFar, plan_of
 from gassip.best.label_propagation import add_label_propagation
+from gassip.best.learning import commonest, first_that_learns
 from gassip.best.level import keep_level
 from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
 from gassip.best.pruning import is_behind, prune_if_behind
@@ -227,7 +228,13 @@ def improve(
     cleaned = log(drop_dissimilar_edges(trials, best.cleaning))
     graph, size = cleaned.graph, best.student.size_share
     architectures = choose_candidates(state, settings, trials.metric)
-    first = recipe_for(architectures[0], trials, graph, settings, log)
+    first = first_that_learns(
+        architectures,
+        best.recipe.recipes,
+        validated(cleaned.judge.probs, graph, trials.metric),
+        commonest(graph, trials.metric),
+        lambda own, names: recipe_for(own, trials, graph, settings, log, names),
+    )
     candidates = train_candidates(
         trials, graph, architectures, first.name, first.recipe, best.recipe.trial_epochs
     )
