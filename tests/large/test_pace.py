@@ -1,11 +1,19 @@
 """Shares of the time, and trainings that fit into what is left."""
 
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from gassip.graph.store import GraphFolder
+from gassip.large.rows.job import Job, chosen_nodes, prepared
+from gassip.large.rows.nets import Shape
 from gassip.large.rows.pace import MARGIN, Pace
+from gassip.large.rows.search import Options
 from gassip.train.deadline import Deadline
+
+Paths = tuple[Path, Path]
 
 
 @pytest.fixture
@@ -49,3 +57,14 @@ def test_without_a_limit_nothing_is_left_out() -> None:
         pace.measured(1.0, 1_000, 10)
         assert pace.fitted(10**9, 60, 10**6) == (10**9, 60)
     assert pace.allows(1e9) and not (pace.late or pace.shortened)
+
+
+def test_a_short_trial_of_the_net_itself_says_how_many_epochs_fit(searched: Paths) -> None:
+    """The rate of another net, a thousand seconds a row, does not shorten the training."""
+    job = Job(graph=GraphFolder.open(searched[0]), hops=searched[0] / "hops", options=Options())
+    pace = Pace(Deadline.after(600.0))
+    pace.measured(1_000.0, 1, 1)
+    trials = replace(prepared(job, chosen_nodes(job), "given"), pace=pace)
+    made = trials.train("student", 0, Shape(hops=(0, 1), width=8), epochs=2, fit=True)
+    assert made.seen >= 2 * (len(trials.tables.train) - 1) and not made.cut
+    assert not pace.shortened and 0 < pace.training < 1

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 LARGE_FROM = 500_000  # nodes of a graph folder from which `auto` searches on rows
 WRITING = (0.02, 3.0)  # folder and page: of the time limit, and at least so many seconds
 # of `best`, that count here too
-SETTINGS = ("size_share", "size_steps", "label_propagation", "edge_shares", "edge_rankings")
+SETTINGS = (
+    *("size_share", "size_steps", "label_propagation", "for"),
+    *("edge_shares", "edge_rankings"),
+)
 BUDGETS = ("max_params", "max_bytes")
 PRECISIONS = ("float32", "float16", "int8")
 
@@ -193,6 +196,7 @@ def options_of(
         most_weights=most_weights(budget, graph),
         teach=args.preset != "fast",
         label_propagation=bool(given.get("label_propagation", True)),
+        serves=str(given.get("for", "any")),
         **cuts_of(given),
     )
 

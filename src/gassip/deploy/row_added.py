@@ -23,6 +23,10 @@ KEPT_HOPS = (
     "the run's graph is too large to be read as a whole: old nodes keep their hops, and edges from "
     "new nodes to old ones change nothing there"
 )
+NO_LABELS = (
+    "the net was trained with label propagation, which new nodes of such a graph do not hear: "
+    "their labels are worse; search with --for any"
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,7 +81,8 @@ class RowLabeller:
         received = clean_edges(parts.edge_index, parts.edge_weight, total, self.undirected)
         numbers = np.array(list(old.values()), dtype=np.int64)
         scores = self.run.model.new_nodes(x, received[len(old) :], numbers)
-        return list(parts.node_ids()), scores, [*parts.notes, KEPT_HOPS]
+        lines = [KEPT_HOPS, *([NO_LABELS] if self.run.labels_in_training else [])]
+        return list(parts.node_ids()), scores, [*parts.notes, *lines]
 
 
 def _texts(table: Table, column: str) -> list[str]:

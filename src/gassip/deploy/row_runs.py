@@ -18,10 +18,17 @@ from gassip.deploy.by_rows import RowModel
 from gassip.deploy.numpy_layers import layers_of
 from gassip.deploy.stored import is_row_run, own_graph
 from gassip.errors import GassipError
-from gassip.graph.store import GraphFolder, parquet
+from gassip.graph.store import META, GraphFolder, parquet, sha256
 from gassip.large.adjacency import CUT, stored_edges
 from gassip.large.hops import Hops, needed, open_hops, propagate
-from gassip.runs.format import label_weight, read_meta, read_tensors, unpack
+from gassip.runs.format import (
+    label_weight,
+    labels_in_training,
+    on_other_graphs,
+    read_meta,
+    read_tensors,
+    unpack,
+)
 from gassip.runs.output import Labels, label_lines
 
 
@@ -32,6 +39,8 @@ class RowRun:
     model: RowModel
     class_names: tuple[str, ...]
     graph: GraphFolder
+    labels_in_training: bool = False  # whether the net relies on label propagation
+    elsewhere: str | None = None  # what is missing on this other graph; None: nothing
 
     def blocks(self) -> Iterator[Labels]:
         """Ids, labels and probabilities of consecutive nodes."""
@@ -55,7 +64,7 @@ def load_row_run(folder: str | Path, data: str | Path | None = None, threads: in
         raise GassipError(f"{folder} is no run of a search on rows; gassip.runtime reads it")
     state = read_tensors(folder, "model.safetensors", meta)
     layers = layers_of(meta["architecture"], unpack(state, meta, None), len(meta["class_names"]))
-    told, on_its_graph = meta["rows"], data is None
+    told, on_its_graph = meta["rows"], data is None or is_its_graph(meta, Path(data))
     if not on_its_graph:  # another graph has all its edges
         told = told | {"edges": told["edges"].partition(CUT)[0]}
     graph = own_graph(folder, meta) if data is None else GraphFolder.open(data)
@@ -74,7 +83,18 @@ def load_row_run(folder: str | Path, data: str | Path | None = None, threads: in
         labels=known_labels(graph, bool(meta["source"].get("refit"))) if weight else None,
         threads=threads,
     )
-    return RowRun(model=model, class_names=tuple(meta["class_names"]), graph=graph)
+    return RowRun(
+        model=model,
+        class_names=tuple(meta["class_names"]),
+        graph=graph,
+        labels_in_training=labels_in_training(meta),
+        elsewhere=None if on_its_graph else on_other_graphs(meta),
+    )
+
+
+def is_its_graph(meta: Mapping[str, Any], path: Path) -> bool:
+    """Whether a folder holds the graph that the run was made on."""
+    return bool((path / META).exists() and sha256(path / META) == meta["source"].get("fingerprint"))
 
 
 def _hops(graph: GraphFolder, told: Mapping[str, Any], on_its_graph: bool) -> Hops:
@@ -109,7 +129,11 @@ def ids_of(graph: GraphFolder, start: int, stop: int) -> Sequence[str]:
 
 def write_labels(folder: Path, data: str | Path | None, out: str) -> None:
     """A CSV of all nodes, block by block, beside the file and then renamed; - is stdout."""
+    from gassip.commands.common import warn
+
     run = load_row_run(folder, data)
+    if run.elsewhere:
+        warn(run.elsewhere)
     if out == "-":
         run.write_csv(sys.stdout)
         return

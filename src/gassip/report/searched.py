@@ -10,7 +10,7 @@ from gassip.report.facts import Facts, Row
 from gassip.report.html import Content, figure, grid, section, table, tag
 from gassip.report.words import count, number, per_cent, shown
 from gassip.runs.history import curve, kept_panel, loss_panel, score_panel
-from gassip.train.leaderboard import Standing, kind_of, ranked
+from gassip.train.leaderboard import NET_OF_ROWS, Standing, kind_of, ranked
 
 HEIGHT, WIDTH = 230.0, 340.0
 
@@ -83,18 +83,20 @@ TRAININGS = {
     "student": "is a small net that learns from teachers; “edges” are students on fewer edges",
     "final": "is “retrained”: the net of this run, trained once more",
 }  # what each kind of training is for
+FINAL_OF_ROWS = f"is the “{NET_OF_ROWS}”, judged on all validation nodes, others on a sample"
 
 
 def _words(run: Facts, board: Sequence[Standing]) -> Element:
     """What the columns and the names of trainings mean."""
-    kinds = {net.kind for net in board}
+    kinds = {net.kind: net.name for net in board}
     parts: list[Content] = []
-    for kind, about in TRAININGS.items():
+    of_rows = kinds.get("final") == NET_OF_ROWS
+    for kind, about in (TRAININGS | ({"final": FINAL_OF_ROWS} if of_rows else {})).items():
         if kind in kinds:
             parts += [tag("b", kind), f" {about}. "]
     text = ""
     if run.propagates and "final" in kinds:
-        text += "“retrained” is scored with label propagation, all others without it. "
+        text += f"“{kinds['final']}” is scored with label propagation, all others without it. "
     if any(net.ms is not None for net in board):
         text += "ms is one pass in torch, timed while the search ran."
     return tag("p", *parts, text, class_="small")

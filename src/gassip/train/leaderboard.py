@@ -4,7 +4,7 @@ leaderboard.json in a run's folder is a list of objects, in the order of the boa
 
     name          stage and number of the training, such as "student 1", after the round of a search
                   with a time limit, such as "fast: plain 0"; "retrained" is the net of the run,
-                  trained once more with the run's seed
+                  trained once more with the run's seed; of a search on rows "net of the run"
     kind          plain, recipe, candidate, teacher, student or final
     architecture  operations of the layers
     val_score     validation score by the metric of the run
@@ -27,6 +27,7 @@ from math import inf, isfinite
 from gassip.errors import GassipError
 
 FILE = "leaderboard.json"
+NET_OF_ROWS = "net of the run"  # as it was trained, judged on all validation nodes
 KINDS = {
     "plain": "plain",
     "recipe": "recipe",

@@ -23,7 +23,7 @@ from gassip.large.edge_cut import NUMBERS, EdgeNumbers, edge_scores, kept_edges,
 from gassip.large.rows.edge_mask import FittedMask, fit_edge_mask
 from gassip.large.rows.job import Job, prepared
 from gassip.large.rows.scores import model_of
-from gassip.large.rows.search import Found, label_weight, train_student
+from gassip.large.rows.search import Found, train_student, with_labels
 from gassip.large.rows.training import Trained
 from gassip.large.rows.trials import Trials
 from gassip.nn.size import packed
@@ -48,7 +48,7 @@ class Cutter:
 
     def __init__(self, job: Job, trials: Trials, found: Found) -> None:
         self.job, self.trials, self.found = job, trials, found
-        logits = model_of(trials, found.trained.net, 0.0).scores()
+        logits = model_of(trials, found.trained.net, found.student.label_weight).scores()
         probs = torch.softmax(torch.from_numpy(logits), 1).numpy()
         graph = trials.hops.graph
         self.known = EdgeNumbers(np.diff(trials.edges.indptr), graph.array("x"), probs, trials.seed)
@@ -111,8 +111,9 @@ def choose_cut(job: Job, trials: Trials, found: Found) -> tuple[Trials, Found]:
     _remove(tried, taken)
     if taken is None:
         return trials, replace(found, decisions=tuple(made))
-    weight = label_weight(taken.trials, taken.trained, job.options, made)
-    kept = replace(found, trained=taken.trained, label_weight=weight, decisions=tuple(made))
+    kept = replace(found, trained=taken.trained, decisions=tuple(made))
+    if not kept.student.label_weight:
+        kept = with_labels(taken.trials, kept, None, replace(job.options, serves="any"))
     return taken.trials, replace(kept, cut=trials.late or trials.pace.shortened)
 
 

@@ -3,6 +3,7 @@
 Shapes: N nodes, n rows, D features, K hops, C classes.
 """
 
+import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -57,13 +58,40 @@ def _some(nodes: np.ndarray, most: int, generator: np.random.Generator) -> np.nd
     return np.sort(generator.choice(nodes, most, replace=False))
 
 
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """Logits that are added to a net's, of the chosen nodes, ascending."""
+
+    train: Tensor  # [n, C]
+    val: Tensor
+    others: Tensor
+
+    def times(self, weight: float) -> "Offsets":
+        return Offsets(weight * self.train, weight * self.val, weight * self.others)
+
+
 class Tables:
     """Rows of the chosen nodes, gathered when first asked for, from disk or from a hidden layer;
     after that the source is let go."""
 
-    def __init__(self, chosen: Chosen, source: Source, steps: int, features: int) -> None:
+    def __init__(
+        self,
+        chosen: Chosen,
+        source: Source,
+        steps: int,
+        features: int,
+        offsets: Offsets | None = None,
+    ) -> None:
         self.chosen, self.steps, self.features = chosen, steps, features
         self.source: Source | None = source
+        self.offsets = offsets
+
+    def beside(self, offsets: Offsets) -> "Tables":
+        """The same rows in memory, with logits beside the net."""
+        assert self._gathered and self._val_rows.dim() == 2  # read now, and shared
+        other = copy.copy(self)
+        other.offsets = offsets
+        return other
 
     def rows(self, nodes: np.ndarray) -> Tensor:
         """[n, (K + 1) D]"""
@@ -107,18 +135,30 @@ class Tables:
     def _order(self) -> np.ndarray:
         return np.random.default_rng(0).permutation(len(self.chosen.train))
 
-    @cached_property
+    @property
     def train(self) -> Table:
         count = len(self.chosen.train)
-        rows = self._both[:count]
-        return Table(rows, self._labels(self.chosen.train[self._order]), self.scaling)
+        offset = None if self.offsets is None else self.offsets.train[self._order]
+        return Table(self._both[:count], self._train_labels, self.scaling, offset)
 
     @cached_property
+    def _train_labels(self) -> Tensor:
+        return self._labels(self.chosen.train[self._order])
+
+    @property
     def val(self) -> Table:
-        scaling = self.scaling
-        rows = scaling.apply_(self.rows(self.chosen.val))
+        offset = None if self.offsets is None else self.offsets.val
+        return Table(self._val_rows, self._val_labels, self.scaling, offset)
+
+    @cached_property
+    def _val_labels(self) -> Tensor:
+        return self._labels(self.chosen.val)
+
+    @cached_property
+    def _val_rows(self) -> Tensor:
+        rows = self.scaling.apply_(self.rows(self.chosen.val))
         self.source = None  # nothing more is read
-        return Table(rows, self._labels(self.chosen.val), scaling)
+        return rows
 
     @property
     def others(self) -> Tensor:
@@ -126,8 +166,12 @@ class Tables:
 
     def taught(self, probs: Tensor) -> Table:
         """Training rows by their labels, others by the teacher's probabilities [n, C]."""
-        labels = torch.nn.functional.one_hot(self.train.target, probs.shape[1]).float()
-        return Table(self._both, torch.cat([labels, probs]), self.scaling)
+        train = self.train
+        labels = torch.nn.functional.one_hot(train.target, probs.shape[1]).float()
+        offset = None
+        if self.offsets is not None and train.offset is not None:
+            offset = torch.cat([train.offset, self.offsets.others])
+        return Table(self._both, torch.cat([labels, probs]), self.scaling, offset)
 
     def _labels(self, nodes: np.ndarray) -> Tensor:
         return torch.from_numpy(self.chosen.y[nodes].astype(np.int64))

@@ -1,6 +1,6 @@
 """What the stages of a search on rows take, by rates measured while it runs.
 
-    training     seconds per row and weight, of the last net
+    training     seconds per row and weight, of the last net, or of a short trial
     reading      seconds in which all hops were read once
     passing      seconds of a hidden layer of all nodes and its hops
     edges        edges a second at 64 columns

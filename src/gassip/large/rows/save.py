@@ -24,7 +24,7 @@ from gassip.runs.history import history_csv, history_svg
 from gassip.runs.write import Meta, check_target, decision_row, plain, sealed, to_json, versions
 from gassip.settings.training import Recipe
 from gassip.train.leaderboard import FILE as LEADERBOARD
-from gassip.train.leaderboard import final, to_rows
+from gassip.train.leaderboard import NET_OF_ROWS, final, to_rows
 from gassip.train.refit import NOTE
 
 TEACHER = "teacher.safetensors"  # the nodes that a teacher told of, and what it told
@@ -46,7 +46,7 @@ def save(
     net = found.trained.net
     net.label_weight = found.label_weight
     history = [{"phase": "search", **row} for row in outcome.trials.history]
-    final_row = replace(outcome.trials.board[-1], name="taken", kind="final")
+    final_row = replace(outcome.trials.board[-1], name=NET_OF_ROWS, kind="final")
     sized = size_of(outcome)
     final_row = replace(
         final_row,
@@ -114,7 +114,7 @@ def _meta(outcome: Outcome, sized: Size) -> Meta:
         weight_decay=WEIGHT_DECAY,
         dropout=net.dropout,
         label_weight=found.label_weight,
-        labels_in_training=False,
+        labels_in_training=bool(found.student.label_weight),
     )
     return {
         "schema": 2,

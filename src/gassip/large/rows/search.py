@@ -4,7 +4,8 @@
     2 teacher      the best shapes, wide, on all labelled rows: the mean of their probabilities
     3 layers       more layers with hops, each trained on the hidden layer below it (greedy)
     4 student      narrow, pruned while it trains; labels, and the teacher's where there are none
-    5 labels       label-propagation logits, if the validation likelihood rises, as in `best`
+    5 labels       label-propagation logits, if the validation likelihood rises, as in `best`;
+                   for the training graph alone, a student trained beside them
 
 The first option stays unless another validates better beyond chance. Every net is an ordinary one:
 TAGk ‖ Linear, TAGk ‖ TAG2 ‖ Linear, ...
@@ -14,21 +15,29 @@ Shapes: N nodes, n rows, D features, K hops, C classes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gassip.best.calibration import log_likelihood
 from gassip.best.decisions import LIKELIHOOD, SCORE
-from gassip.best.label_propagation import fit_weights
 from gassip.best.rules import FEW_WEIGHTS, LIKELIHOOD_SIGMAS, SCORE_SIGMAS, SIZE_SHARE
-from gassip.best.significance import likelihood_gain, mcnemar
-from gassip.deploy.by_rows import label_logits
+from gassip.best.significance import likelihood_gain
+from gassip.large.rows.labels import (
+    Teacher,
+    added,
+    affords_labels,
+    better_likelihood,
+    folds,
+    offsets_of,
+    taken_of,
+    training_weight,
+)
 from gassip.large.rows.nets import Shape
 from gassip.large.rows.training import Trained, epochs_for, folded_probs
-from gassip.large.rows.trials import UPPER_HOPS, Chain, Trials
-from gassip.operations import OPERATIONS, SPREAD, gcn_weights
+from gassip.large.rows.trials import UPPER_HOPS, Chain, Trials, weights_of
+from gassip.operations import gcn_weights
 from gassip.train.plan import Decision, Row
 
 FEWEST_ROWS, MOST_ROWS = 8_000, 100_000  # of the first rung, and of the last
@@ -50,6 +59,7 @@ class Options:
     label_propagation: bool = True
     edge_shares: tuple[float, ...] = ()  # of edges kept, tried in turn; none: all stay
     edge_rankings: tuple[str, ...] = ("support", "curriculum")
+    serves: str = "any"  # graphs; of `own` training may rely on its labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +70,7 @@ class Student:
     weights: int  # in all
     length: int
     number: int  # among the sizes, from 0
+    label_weight: float = 0.0  # of label-propagation logits in its training
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,9 +80,9 @@ class Found:
     trained: Trained
     student: Student
     probs: Tensor | None  # [n, C] of the teacher, for the nodes without a label to train on
-    label_weight: float
+    label_weight: float = 0.0
     decisions: tuple[Decision, ...]
-    cut: bool  # whether a time limit ended the search
+    cut: bool = False  # whether a time limit ended the search
 
 
 def search_rows(trials: Trials, options: Options) -> Found:
@@ -80,7 +91,7 @@ def search_rows(trials: Trials, options: Options) -> Found:
     made: list[Decision] = []
     with trials.pace.within(CANDIDATES):
         shapes = halving(trials, made)
-    chain, probs = None, None
+    chain, teacher = None, None
     if options.teach and not trials.late:
         with trials.pace.within(WIDE):
             wide = [replace(shape, width=teacher_width(trials)) for shape in shapes[:TEACHERS]]
@@ -89,17 +100,12 @@ def search_rows(trials: Trials, options: Options) -> Found:
             chain = grown(trials, teachers, made)
         layers = 0 if chain is None else chain.length - 1
         trials.pace.keep(layers * trials.pace.passing)  # the scores of all nodes pass them too
-        probs = taught_probs(trials, teachers, chain, made)
+        teacher = taught(trials, teachers, chain, made)
+    probs = None if teacher is None else teacher.others
     trained, student = best_student(trials, shapes[0], chain, probs, options, made)
-    weight = label_weight(trials, trained, options, made)
-    return Found(
-        trained=trained,
-        student=student,
-        probs=probs,
-        label_weight=weight,
-        decisions=tuple(made),
-        cut=trials.late or trials.pace.shortened,
-    )
+    found = Found(trained=trained, student=student, probs=probs, decisions=tuple(made))
+    found = with_labels(trials, found, teacher, options)
+    return replace(found, cut=trials.late or trials.pace.shortened)
 
 
 def candidates(steps: int) -> list[Shape]:
@@ -175,11 +181,10 @@ def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> 
     return chain if chain.length > 1 else None
 
 
-def taught_probs(
+def taught(
     trials: Trials, teachers: Sequence[Trained], chain: Chain | None, made: list[Decision]
-) -> Tensor:
-    """The teacher's probabilities [n, C] of the nodes without a label to train on: the wide nets,
-    the chain or both, by validation likelihood."""
+) -> Teacher:
+    """What the teacher says: the wide nets, the chain or both, by validation likelihood."""
     y = trials.tables.val.target
     val = {"wide nets": torch.stack([teacher.probs for teacher in teachers]).mean(0)}
     others = {"wide nets": _mean_others(trials, teachers)}
@@ -194,7 +199,7 @@ def taught_probs(
         rows.append({"name": name, "statistic": better})
         taken = name if better > LIKELIHOOD_SIGMAS else taken
     made.append(_decision("teacher", taken, rows, LIKELIHOOD, float(LIKELIHOOD_SIGMAS)))
-    return others[taken]
+    return Teacher(val[taken], others[taken])
 
 
 def _mean_others(trials: Trials, teachers: Sequence[Trained]) -> Tensor:
@@ -210,22 +215,23 @@ def best_student(
     options: Options,
     made: list[Decision],
 ) -> tuple[Trained, Student]:
-    """The smallest size, unless a larger one validates better beyond chance."""
-    gcn = gcn_weights(trials.hops.features, trials.classes)
+    """The smallest size, unless a larger one validates better beyond chance. While the student is
+    behind the best candidate beyond chance, sizes grow on, up to a teacher's."""
     length = 1 if chain is None else chain.length
-    sizes = [max(float(FEW_WEIGHTS), share * gcn) for share in options.sizes]
-    bounded = dict.fromkeys(int(min(size, options.most_weights)) for size in sizes)
-    best: Trained | None = None
+    waiting, best = sizes_of(trials, options), None
     rows: list[Row] = []
-    for k, size in enumerate(bounded):
+    while waiting:
+        size = waiting.pop(0)
         if best is not None and not affords(trials, size, length):
             break
-        asked = Student(shape=shape, weights=size, length=length, number=k)
+        asked = Student(shape=shape, weights=size, length=length, number=len(rows))
         trained = train_student(trials, asked, probs)
         statistic = 0.0 if best is None else trials.gain(trained, best)
         rows.append(_row(f"{trained.net.num_weights()[0]:,} weights", trained, statistic))
         if best is None or statistic > SCORE_SIGMAS:
             best, taken, chosen = trained, str(rows[-1]["name"]), asked
+        if not waiting and behind_candidate(trials, best):
+            waiting = larger(trials, shape, size, options)
     assert best is not None
     early = trials.best_candidate
     if early is not None and trials.pace.shortened:  # too little time for a student
@@ -239,6 +245,25 @@ def best_student(
     return best, chosen
 
 
+def sizes_of(trials: Trials, options: Options) -> list[int]:
+    """Weights of the students, in the order in which they are tried."""
+    gcn = gcn_weights(trials.hops.features, trials.classes)
+    sizes = [max(float(FEW_WEIGHTS), share * gcn) for share in options.sizes]
+    return list(dict.fromkeys(int(min(size, options.most_weights)) for size in sizes))
+
+
+def behind_candidate(trials: Trials, student: Trained) -> bool:
+    best = trials.best_candidate
+    return best is not None and trials.gain(best, student) > SCORE_SIGMAS
+
+
+def larger(trials: Trials, shape: Shape, size: int, options: Options) -> list[int]:
+    """Three times the size, at most that of a teacher and what the budget leaves; none beyond."""
+    wide = weights_of(replace(shape, width=teacher_width(trials)), trials.tables, trials.classes)
+    most = int(min(wide, options.most_weights))
+    return [min(3 * size, most)] if size < most else []
+
+
 def affords(trials: Trials, weights: int, length: int) -> bool:
     """Whether another student can be trained to its end; the first one always is."""
     rows = len(trials.tables.train) + len(trials.chosen.others)
@@ -250,13 +275,20 @@ def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Train
     """A chain of segments, pruned from PRUNE_FROM times as many weights."""
     shape, length = asked.shape, asked.length
     share, stage = asked.weights // length, f"student {asked.number + 1}"
+    tables, offsets = trials.tables, None
+    if asked.label_weight:
+        stage, offsets = f"{stage} with labels", offsets_of(trials).times(asked.label_weight)
+        tables = tables.beside(offsets)
     most = TEACHER_WIDTH if length == 1 else chain_width(trials)
-    width = fitting(trials, len(shape.hops) * trials.hops.features, share, most)
+    depth = shape.depth if length == 1 else 2  # of a chain each segment has a hidden layer
+    width = fitting(trials, len(shape.hops) * trials.hops.features, share, most, depth)
     dropout = min(shape.dropout, 0.1) if probs is not None else shape.dropout
-    first = replace(shape, width=width, dropout=dropout, depth=2)
-    table = None if probs is None else trials.tables.taught(probs)
+    first = replace(shape, width=width, dropout=dropout, depth=depth)
+    table = None if probs is None else tables.taught(probs)
     with trials.pace.within(1 / length):
-        trained = trials.train(stage, 0, first, table=table, prune_to=share, fit=True)
+        trained = trials.train(
+            stage, 0, first, table=table, tables=tables, prune_to=share, fit=True
+        )
     chain = trials.begin(trained)
     while chain.length < length and trials.affords_layer(chain_width(trials)):
         hidden = chain.last.layers[-1].weight.shape[0]
@@ -264,43 +296,51 @@ def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Train
         width = fitting(trials, len(UPPER_HOPS) * hidden, share, most)
         upper = Shape(hops=UPPER_HOPS, width=width, dropout=dropout)
         with trials.pace.within(1 / (length - chain.length)):
-            chain = trials.longer(chain, stage, upper, probs, prune_to=share, fit=True)
+            chain = trials.longer(
+                chain, stage, upper, probs, prune_to=share, fit=True, offsets=offsets
+            )
     chain.release()
     return chain.trained
 
 
-def fitting(trials: Trials, inputs: int, weights: int, most: int) -> int:
-    """The width at which two layers have PRUNE_FROM times the weights."""
-    width = PRUNE_FROM * weights // (inputs + trials.classes + 1)
+def fitting(trials: Trials, inputs: int, weights: int, most: int, depth: int = 2) -> int:
+    """The width F at which the layers have PRUNE_FROM times the weights:
+    (depth − 2) F² + (inputs + C + 1) F of them."""
+    inner, rest = depth - 2, inputs + trials.classes + 1
+    wanted = PRUNE_FROM * weights
+    width = wanted / rest
+    if inner:
+        width = (sqrt(rest**2 + 4 * inner * wanted) - rest) / (2 * inner)
     return int(min(most, max(4, width)))
 
 
-def label_weight(trials: Trials, student: Trained, options: Options, made: list[Decision]) -> float:
-    """w of best/label_propagation.py, a = 1; 0 unless the likelihood rises beyond chance."""
-    steps = 2 * OPERATIONS[SPREAD].steps  # here, and for the scores of all nodes
-    spreading = trials.pace.of_spreading(trials.hops.graph.edges, trials.classes, steps)
-    if not options.label_propagation or trials.late or not trials.pace.allows(spreading):
-        return 0.0
-    split = np.asarray(trials.hops.graph.array("split"))
-    known = np.where(split == 1, trials.chosen.y, -1)
-    val, y = trials.chosen.val, trials.tables.val.target
-    other = label_logits(known, trials.classes, trials.edges, trials.threads, val)
-    near = torch.from_numpy(other)
-    _, weight = fit_weights(student.logits, near, y, scaled=False)
-    after = student.logits + weight * near
-    statistic = likelihood_gain(
-        log_likelihood(torch.softmax(after.double(), 1), y), log_likelihood(student.probs, y)
-    )
-    lost = mcnemar(student.logits.argmax(1) == y, after.argmax(1) == y) > SCORE_SIGMAS
-    taken = statistic > LIKELIHOOD_SIGMAS and weight > 0 and not lost
-    name = f"added after training, weight {weight:.2f}"
-    rows: list[Row] = [
-        {"name": "without", "statistic": 0.0},
-        {"name": name, "statistic": statistic},
-    ]
-    answer = name if taken else "without"
-    made.append(_decision("label propagation", answer, rows, LIKELIHOOD, float(LIKELIHOOD_SIGMAS)))
-    return weight if taken else 0.0
+def with_labels(trials: Trials, found: Found, teacher: Teacher | None, options: Options) -> Found:
+    """Label propagation added to the student's logits; or, where only the training graph is to be
+    served, in the training of a new student, if that validates better."""
+    if not options.label_propagation or not affords_labels(trials, 1):
+        return found
+    first = added(trials, found.trained)
+    rows, taken = first.rows, taken_of(first.rows, first.weight)
+    out = replace(found, label_weight=first.weight)
+    if options.serves == "own" and affords_labels(trials, 2 + folds(trials)):
+        again = trained_with_labels(trials, found, teacher)
+        rise, level = better_likelihood(trials, again.trained.logits, first.logits)
+        rows.append(_row(f"trained with weight {again.label_weight:.2f}", again.trained, rise))
+        if level and rise > LIKELIHOOD_SIGMAS:
+            out, taken = again, str(rows[-1]["name"])
+    made = _decision("label propagation", taken, rows, LIKELIHOOD, float(LIKELIHOOD_SIGMAS))
+    return replace(out, decisions=(*found.decisions, made))
+
+
+def trained_with_labels(trials: Trials, found: Found, teacher: Teacher | None) -> Found:
+    """A student like the one that was found, and its teacher, beside label propagation."""
+    weight = training_weight(trials, found.trained)
+    student = replace(found.student, label_weight=weight)
+    probs = None
+    if teacher is not None:
+        probs = teacher.beside(offsets_of(trials), trials.tables.val.target)
+    trained = train_student(trials, student, probs)
+    return replace(found, trained=trained, student=student, probs=probs, label_weight=weight)
 
 
 def _row(name: str, trained: Trained, statistic: float) -> Row:

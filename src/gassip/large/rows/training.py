@@ -1,6 +1,8 @@
 """Training a net on rows, in batches; the epoch kept is the best on validation.
 
-    L = mean over a batch of CE(target_i, z_i)       target: a label, or a teacher's probabilities
+    L = mean over a batch of CE(target_i, z_i + o_i)
+
+target: a label, or a teacher's probabilities. o: logits beside the net, if there are any.
 
 Adam, its rate along a half cosine. Rows come standardised; the net is folded at the end.
 
@@ -38,17 +40,25 @@ class Table:
     rows: Tensor  # [n, (K + 1) D]
     target: Tensor  # [n] classes, or [n, C] probabilities
     scaling: Scaling  # that of the rows
+    offset: Tensor | None = None  # o [n, C]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def first(self, count: int) -> "Table":
-        return Table(self.rows[:count], self.target[:count], self.scaling)
+        offset = None if self.offset is None else self.offset[:count]
+        return Table(self.rows[:count], self.target[:count], self.scaling, offset)
+
+    def spread(self, count: int) -> "Table":
+        """About so many rows, evenly from all of them."""
+        some = slice(None, None, max(1, len(self) // count))
+        offset = None if self.offset is None else self.offset[some]
+        return Table(self.rows[some], self.target[some], self.scaling, offset)
 
     def upto(self, hop: int, features: int) -> "Table":
         """Hops 0..hop alone."""
         columns = (hop + 1) * features
-        return Table(self.rows[:, :columns], self.target, self.scaling.first(columns))
+        return Table(self.rows[:, :columns], self.target, self.scaling.first(columns), self.offset)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +68,7 @@ class Trained:
     net: Net
     shape: Shape
     value: float  # validation score
-    logits: Tensor  # [n_val, C]
+    logits: Tensor  # [n_val, C], with o
     epoch: int
     seconds: float = 0.0
     seen: float = 0.0  # rows, each as often as it was trained on
@@ -157,6 +167,8 @@ def _epoch(
         if deadline is not None and deadline.passed:
             break
         logits = run_rows(net, table.rows.index_select(0, part), basis)
+        if table.offset is not None:
+            logits = logits + table.offset[part]
         loss = F.cross_entropy(logits, table.target[part])
         step(torch.autograd.grad(loss, weights))
         total, seen = total + float(loss.detach()) * len(part), seen + len(part)
@@ -176,6 +188,7 @@ class _Keep:
 
     def look(self, net: Net, val: Table, basis: Basis | None, epoch: int) -> None:
         logits = judged_rows(net, val.rows, basis)
+        logits = logits if val.offset is None else logits + val.offset
         loss = float(F.cross_entropy(logits, val.target)) if len(val) else 0.0
         value = score(self.metric, logits, val.target)
         self.last = -loss if value is None else value

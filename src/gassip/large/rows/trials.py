@@ -22,7 +22,7 @@ from gassip.deploy.numpy_layers import Layer, layers_of
 from gassip.large.cluster import InProcess, RayTasks, Tasks
 from gassip.large.hops import Hops
 from gassip.large.kernels import Edges
-from gassip.large.rows.data import Chosen, Tables
+from gassip.large.rows.data import Chosen, Offsets, Tables
 from gassip.large.rows.kept import KeptNets
 from gassip.large.rows.nets import Shape, joined
 from gassip.large.rows.pace import MARGIN, Pace
@@ -34,6 +34,7 @@ from gassip.train.leaderboard import Standing, kind_of
 from gassip.train.plan import Row
 
 UPPER_HOPS = (0, 1, 2)  # of a segment on a hidden layer
+PROBE = 2**15  # rows
 SCORING = 2.0  # times the reading of all hops: the scores of all nodes
 
 
@@ -75,6 +76,7 @@ class Trials:
     history: list[Row] = field(default_factory=list)
     kept: KeptNets | None = None  # what a killed search left
     edges_key: str = "given"
+    offsets: Offsets | None = None  # label-propagation logits, once they are known
     first: Trained | None = None  # the first net of a chain, on features
     best_candidate: Trained | None = None  # the best candidate
 
@@ -112,7 +114,8 @@ class Trials:
             given = table or read.train
             total, weights = epochs or epochs_for(len(given)), weights_of(shape, read, self.classes)
             rows, fewer = len(given), total
-            if fit:
+            if fit and self.pace.deadline is not None:
+                self._probe(shape, given, read)
                 rows, fewer = self.pace.fitted(rows, total, weights)
             settings = self._settings(read, prune_to, fewer)
             seed = seed_of(self.seed, stage, index)
@@ -163,6 +166,13 @@ class Trials:
             self.tell(stage, first + k, answer)
         return trained
 
+    def _probe(self, shape: Shape, table: Table, read: Tables) -> None:
+        """The rate of this very net, by an epoch on a few rows: that of a narrower one misleads."""
+        settings = self._settings(read, 0, 1) | {"deadline": None}
+        some = (table.spread(PROBE), read.val.first(0), settings)
+        made = train_task(some, shape, self.seed)
+        self.pace.measured(made.seconds, made.seen, weights_of(shape, read, self.classes))
+
     def _recalled(self, stage: str, index: int) -> Trained | None:
         return None if self.kept is None else self.kept.recall(self._name(stage, index))
 
@@ -186,7 +196,8 @@ class Trials:
 
     def tell(self, stage: str, index: int, made: Trained) -> None:
         """To the listener, the history and the leaderboard."""
-        name = f"{stage} {index + 1}: {made.shape}"
+        layer = ", layer" if stage.startswith("student") else ""
+        name = f"{stage}{layer} {index + 1}: {made.shape}"
         judged = len(self.tables.val) > 0
         row: Row = {"stage": stage, "architecture": str(made.net.architecture)}
         row |= {"val_score": made.value} if judged else {}
@@ -223,6 +234,7 @@ class Trials:
         probs: Tensor | None = None,
         prune_to: int = 0,
         fit: bool = False,
+        offsets: Offsets | None = None,
     ) -> Chain:
         """The chain with one more segment; taught by probabilities of the others, if given."""
         began = time.perf_counter()
@@ -230,7 +242,7 @@ class Trials:
         chain.release()
         source = InMemory.of(hidden, self.edges, shape.hops[-1], self.threads)
         self.pace.passing = time.perf_counter() - began
-        tables = Tables(self.chosen, source, shape.hops[-1], hidden.shape[1])
+        tables = Tables(self.chosen, source, shape.hops[-1], hidden.shape[1], offsets)
         table = None if probs is None else tables.taught(probs)
         lower = chain.trained.net
         upper = self.train(
