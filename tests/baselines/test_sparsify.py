@@ -12,7 +12,7 @@ from torch import Tensor
 from gassip.baselines.dropedge import PUBLISHED, DropEdge, thinned
 from gassip.baselines.dspar import Dspar, inclusion, probability, systematic
 from gassip.baselines.neuralsparse import NeuralSparse, NeuralSparseNet, largest, shares
-from gassip.baselines.ptdnet import Denoiser, PtdNet, PtdNetModel, hard_concrete, l0, nuclear
+from gassip.baselines.ptdnet import Denoiser, PtdNet, PtdNetModel, hard_concrete, heard, l0, nuclear
 from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
@@ -300,6 +300,9 @@ def test_ptdnet_solution_has_only_the_edges_that_some_layer_hears(
     torch.testing.assert_close(
         predict(solution.model, solution.graph), predict(solution.model, graph)
     )
+    layers = solution.details["edges_by_layer"]
+    assert isinstance(layers, list) and max(layers) <= solution.edges_kept <= sum(layers)
+    assert layers == heard(solution.model, graph).sum(1).tolist()
 
 
 # DSpar

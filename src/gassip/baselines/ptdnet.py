@@ -12,7 +12,7 @@ sparse matrix. At evaluation a gate at or under the threshold τ is 0; an edge t
 layer is absent: it leaves the graph after training, and is counted as gone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import log
 from typing import ClassVar
@@ -28,6 +28,8 @@ from gassip.nn.dropout import drop
 from gassip.nn.kernels import multiply, transform
 from gassip.nn.net import Model
 from gassip.nn.propagate import MaskedGraph, received
+from gassip.train.context import RunContext
+from gassip.train.plan import Solution
 
 LOW, HIGH = -0.1, 1.1  # γ and ζ
 
@@ -180,8 +182,18 @@ class PtdNet(Trained):
                     total = total + self.lambda_nuclear * rank
         return total
 
-    @torch.no_grad()
     def used(self, model: Model, graph: Graph) -> Tensor | None:
-        assert isinstance(model, PtdNetModel)
-        gates = model.eval().passes(graph.x, MaskedGraph.of(graph))[2]
-        return torch.stack(gates).amax(0) > 0
+        return heard(model, graph).any(0)
+
+    def solve(self, graph: Graph, run: RunContext) -> Solution:
+        """The details say how many edges each layer hears; one may be gone from one layer alone."""
+        solution = super().solve(graph, run)
+        counts = heard(solution.model, solution.graph).sum(1).tolist()
+        return replace(solution, details=solution.details | {"edges_by_layer": counts})
+
+
+@torch.no_grad()
+def heard(model: Model, graph: Graph) -> Tensor:
+    """Whether the gate of a layer lets an edge through at evaluation, [layers, E]."""
+    assert isinstance(model, PtdNetModel)
+    return torch.stack(model.eval().passes(graph.x, MaskedGraph.of(graph))[2]) > 0
