@@ -101,7 +101,7 @@ def test_a_search_of_the_paper_decides_direction_and_architecture(graph: Graph) 
         few = {"epochs": 2, "warmup_epochs": 1, "direction": direction}
         found = search(graph, preset("paper", graph, few))
         assert found.decisions[0] == Decision(stage="direction", taken=direction)
-        assert [own.stage for own in found.decisions] == ["direction", "induced"]
+        assert [own.stage for own in found.decisions] == ["direction", "induced", "cut"]
         assert found.symmetrised == (direction == "both")
 
 

@@ -3,10 +3,12 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from gassip import cli
 from gassip.deploy import added, runtime, stored
@@ -14,6 +16,9 @@ from gassip.deploy.row_added import RowLabeller
 from gassip.graph.store import GraphFolder
 from gassip.graph.table_files import read_table
 from gassip.large.rows import trials
+from gassip.large.rows.kept import KeptNets, asked_for
+from gassip.large.rows.nets import Scaling, Shape
+from gassip.large.rows.training import Table, train_rows
 from tests.large.conftest import MODEL
 
 Paths = tuple[Path, Path]
@@ -149,3 +154,25 @@ def test_a_time_limit_is_obeyed_and_resumed(searched: Paths, tmp_path: Path) -> 
     assert (out / "model.safetensors").read_bytes() == (
         searched[1] / "model.safetensors"
     ).read_bytes()
+
+
+def test_a_net_kept_of_another_training_is_not_recalled(tmp_path: Path) -> None:
+    """What a search had no time for changes what later stages ask for by the same name."""
+    table = Table(torch.rand(8, 6), torch.arange(8) % 2, Scaling.none(6))
+    shape, other = Shape(hops=(0, 1), width=4), Shape(hops=(0, 1), width=4, depth=3)
+    made = train_rows(shape, table, table, features=3, classes=2, epochs=1, seed=0)
+    kept, asked = KeptNets(tmp_path, {"seed": 0}), asked_for(shape, table, 0, 1)
+    kept.remember("student 1 0", asked, made)
+    assert kept.recall("student 1 0", asked_for(shape, table, 0, 1)) is not None
+    taught = Table(table.rows, torch.rand(8, 2), table.scaling)
+    fewer, beside = table.first(4), replace(table, offset=torch.rand(8, 2))
+    for another in (
+        asked_for(other, table, 0, 1),
+        asked_for(shape, taught, 0, 1),
+        asked_for(shape, fewer, 0, 1),
+        asked_for(shape, beside, 0, 1),
+        asked_for(shape, table, 5, 1),
+        asked_for(shape, table, 0, 2),
+        asked_for(shape, table, 0, 1, made.net),
+    ):
+        assert kept.recall("student 1 0", another) is None

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     meta = read_meta(folder)
     rows = is_row_run(meta)
     if rows and (args.data is None or is_graph_folder(Path(args.data))):
-        write_labels(folder, args.data, args.out)
+        write_labels(folder, args.data, args.out, warn)
         return 0
     exported = meta["schema"] == EXPORTED  # by `pack` or `export`
     without_torch = exported or rows or not _has_torch()

@@ -83,11 +83,12 @@ def label(folder: Path, data: str | None, out: str, precision: Precision | None)
     from gassip.deploy.prediction import tell
 
     if data is None and is_row_run(read_meta(folder)):
+        from gassip.commands.common import warn
         from gassip.deploy.row_runs import write_labels
 
         if precision is not None:
             raise GassipError("--precision is not for the graph folder of a search on rows")
-        return write_labels(folder, None, out)
+        return write_labels(folder, None, out, warn)
     model = load(folder, precision=precision)
     inputs, ids = _to_label(model, data)
     best, text = _labels(model, inputs, ids)

@@ -7,7 +7,7 @@ Shapes: N nodes, C classes.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -127,10 +127,10 @@ def ids_of(graph: GraphFolder, start: int, stop: int) -> Sequence[str]:
     return [str(name) for name in table["id"].slice(before, stop - start).to_pylist()]
 
 
-def write_labels(folder: Path, data: str | Path | None, out: str) -> None:
+def write_labels(
+    folder: Path, data: str | Path | None, out: str, warn: Callable[[str], None]
+) -> None:
     """A CSV of all nodes, block by block, beside the file and then renamed; - is stdout."""
-    from gassip.commands.common import warn
-
     run = load_row_run(folder, data)
     if run.elsewhere:
         warn(run.elsewhere)

@@ -3,8 +3,10 @@
     <out>.partial/net-*.safetensors    weights and biases of the folded net, its validation logits
 
 The files are those of any search's checkpoint (runs/checkpoint.py), with the same identity check.
+Each says which training it was: with more time a search may ask for another one by the same name.
 """
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gassip.large.rows.nets import Shape
-from gassip.large.rows.training import Trained
+from gassip.large.rows.training import Table, Trained
 from gassip.nn.net import Architecture, Net
 from gassip.runs.checkpoint import NETS, check_identity, read, slug, write
 from gassip.train.plan import Row
@@ -29,12 +31,15 @@ class KeptNets:
     def _path(self, name: str) -> Path:
         return self.folder / NETS.format(slug(name))
 
-    def recall(self, name: str) -> Trained | None:
+    def recall(self, name: str, asked: str) -> Trained | None:
+        """The net of this name, if it is the training that is asked for."""
         path = self._path(name)
         if not path.exists():
             return None
         tensors, (row,), stored = read(path)
         check_identity(path, stored, self.identity)
+        if row.get("asked") != asked:
+            return None
         shape = json.loads(str(row["shape"]))
         return Trained(
             net=net_of(json.loads(str(row["net"])), tensors),
@@ -45,12 +50,13 @@ class KeptNets:
             seconds=float(row["seconds"]),
         )
 
-    def remember(self, name: str, made: Trained) -> None:
+    def remember(self, name: str, asked: str, made: Trained) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         net = made.net.architecture
         about = {"ops": net.ops, "hidden": net.hidden, "dropout": made.net.dropout}
         row: Row = {
             "name": name,
+            "asked": asked,
             "net": json.dumps(about),
             "shape": json.dumps(asdict(made.shape)),
             "value": made.value,
@@ -58,6 +64,20 @@ class KeptNets:
             "seconds": made.seconds,
         }
         write(self._path(name), layers(made.net) | {"logits": made.logits}, [row], self.identity)
+
+
+def asked_for(
+    shape: Shape, table: Table, prune_to: int, epochs: int | None, lower: Net | None = None
+) -> str:
+    """A hash of what a training follows from besides the search's identity: the net's shape and
+    size, its targets, and what lies below it."""
+    told = json.dumps([asdict(shape), len(table), prune_to, epochs])
+    found = hashlib.sha256(told.encode())
+    tensors = [table.target] if table.offset is None else [table.target, table.offset]
+    tensors += [] if lower is None else list(layers(lower).values())
+    for tensor in tensors:
+        found.update(tensor.detach().numpy().tobytes())
+    return found.hexdigest()
 
 
 def layers(net: Net) -> dict[str, Tensor]:
