@@ -2,8 +2,9 @@
 recipes compete with the next candidate, `mild` among them.
 
 A net has learned something if it is ahead, beyond chance, of the class that most training nodes
-have, and not behind, beyond chance, of the spectral regression (spectral.py). Recipes are level on
-one that has not, and what stays, by no merit of its own, would be the recipe of all candidates.
+have, and not behind, beyond chance, of the spectral regression (spectral.py), or else at least half
+of the way to it: trainings are short. Recipes are level on one that has not, and what stays, by no
+merit of its own, would be the recipe of all candidates.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,8 +45,16 @@ def first_that_learns(
 
 
 def has_learned(net: Validation, judge: Validation, common: Validation) -> bool:
-    """Whether it is ahead of the commonest class and not behind the regression, beyond chance."""
-    return gain(net, common) > SCORE_SIGMAS and gain(judge, net) <= SCORE_SIGMAS
+    """Whether it is ahead of the commonest class, and of half of what the regression gains on it if
+    it is behind the regression, beyond chance."""
+    if gain(net, common) <= SCORE_SIGMAS:
+        return False
+    if gain(judge, net) <= SCORE_SIGMAS:
+        return True
+    own, most, least = net.score(), judge.score(), common.score()
+    if own is None or most is None or least is None:  # the metric is not defined there
+        return False
+    return 2 * own >= most + least
 
 
 def commonest(graph: Graph, metric: Metric) -> Validation:

@@ -246,6 +246,14 @@ RULES = (
         "labels tell enough; the loss costs a second pass",
     ),
     Rule(
+        "few labels",
+        f"fewer than {MANY_LABELS:.0%} of the nodes are labelled",
+        lambda facts: facts.labelled < MANY_LABELS,
+        lambda facts, given: {"retrain_epochs": 300},
+        "300 epochs instead of 150",
+        "teachers and students of few labels gain by them (docs/DESIGN.md)",
+    ),
+    Rule(
         "many labels, wider",
         f"at least {MANY_LABELS:.0%} of the nodes are labelled, fewer than {LARGE:,.0f} nodes",
         lambda facts: facts.labelled >= MANY_LABELS and facts.nodes < LARGE,
