@@ -1,8 +1,9 @@
 """Freed memory stays with the process, where the C library is glibc.
 
-glibc returns blocks of more than 32 MB to the system, and the top of its heap besides; each page
-that comes back costs a fault. A training frees and asks for the same blocks in every step: on
-Photo a fifth of the time of a net went into faults.
+glibc returns large blocks to the system, and the top of its heap besides; each page that comes
+back costs a fault. A training frees and asks for the same blocks in every step: on Photo a fifth of
+the time of a net went into faults. Blocks of graphs far larger than that still go back, so that
+memory does not grow.
 """
 
 import ctypes
@@ -10,8 +11,8 @@ import sys
 from functools import cache
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of mallopt, malloc.h
-KEPT = 2**30  # bytes at the top of the heap that are not returned
-LARGE = 2**28  # bytes from which a block comes from the system and goes back to it
+KEPT = 2**28  # bytes at the top of the heap that are not returned
+LARGE = 2**26  # bytes from which a block comes from the system and goes back to it
 
 
 @cache
