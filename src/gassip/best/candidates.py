@@ -39,7 +39,7 @@ class Candidates:
     trials: list[Trial]
     folds: list[Tensor]  # [N] bool each: training nodes whose labels a candidate has not seen
     recipes: list[str]  # by name
-    epochs: int  # of a full training
+    given: dict[str, Recipe]  # of full trainings, before they were suited to an architecture
 
     @property
     def ranked(self) -> list[Trial]:
@@ -49,9 +49,13 @@ class Candidates:
     @property
     def best_recipe(self) -> tuple[str, Recipe]:
         """Of the candidate that validates best."""
-        best = self.ranked[0]
-        recipe = replace(best.recipe, epochs=self.epochs)
-        return self.recipes[self.trials.index(best)], recipe
+        name = self.recipes[self.trials.index(self.ranked[0])]
+        return name, self.given[name]
+
+    @property
+    def epochs(self) -> int:
+        """Of a full training."""
+        return next(iter(self.given.values())).epochs
 
     def best_architectures(self, count: int) -> list[tuple[str, ...]]:
         """The operations of the `count` best, best first."""
@@ -120,7 +124,7 @@ def train_candidates(
     pairs = zip(architectures, folds, strict=True)
     requests = [_request(graph, architecture, fold, short) for architecture, fold in pairs]
     trained = trials.train_all("candidate trial", requests)
-    return Candidates(trained, folds, [name] * len(folds), recipe.epochs)
+    return Candidates(trained, folds, [name] * len(folds), {name: recipe})
 
 
 def train_best(
@@ -151,7 +155,8 @@ def train_best(
     done = trials.train_stages(asked, expected)
     for (k, whole), trial in zip(longer.items(), done[: len(longer)], strict=True):
         trained[k], names[k] = replace(trial, recipe=whole.recipe), name
-    return replace(candidates, trials=trained, recipes=names)
+    given = candidates.given | {name: recipe}
+    return replace(candidates, trials=trained, recipes=names, given=given)
 
 
 def continued(whole: Request, short: Trial) -> Request:

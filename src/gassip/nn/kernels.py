@@ -44,13 +44,11 @@ def transform(x: Tensor | Csr, weight: Tensor) -> Tensor:
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
     """X W for dense X, [.., N, K] times [.., K, F]; a narrow W, such as that of an output layer,
-    has its own kernel."""
-    return _Narrow.apply(x, weight) if weight.shape[-1] < NARROW else broad(x, weight)
-
-
-def broad(x: Tensor, weight: Tensor) -> Tensor:
-    """X W of a broader W."""
-    turned = x.dim() == 2 and x.shape[1] >= LONG and NARROW <= weight.shape[1] < BROAD
+    has its own kernel, and one of a few dozen columns where rows of X are long."""
+    width = weight.shape[-1]
+    if width < NARROW:
+        return _Narrow.apply(x, weight)
+    turned = width < BROAD and x.dim() == 2 and x.shape[1] >= LONG
     return _Turned.apply(x, weight) if turned else x @ weight
 
 
