@@ -1,5 +1,7 @@
 """Threads while nets are trained: one unless chosen, and restored."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -54,3 +56,18 @@ def test_threads_are_restored_after_an_error() -> None:
         assert torch.get_num_threads() == 1
         raise ZeroDivisionError
     assert torch.get_num_threads() == 2
+
+
+def test_scipy_has_one_thread_too_though_nothing_has_used_it() -> None:
+    """Its BLAS is a library of its own; one that is loaded later would have all cores."""
+    told = run_python(
+        "from gassip.threads import set_threads; set_threads(1); import scipy.optimize; "
+        "from threadpoolctl import threadpool_info; "
+        "print({own['num_threads'] for own in threadpool_info()})"
+    )
+    assert told == "{1}"
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()

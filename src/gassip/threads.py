@@ -18,6 +18,7 @@ CHOSEN: ContextVar[bool] = ContextVar("CHOSEN", default=False)  # by set_threads
 
 def set_threads(threads: int) -> None:
     """The threads of torch, numpy and scipy from here on, searches and trainings too."""
+    import scipy.linalg  # noqa: F401 - has a BLAS of its own, which can be limited once it is there
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -29,6 +30,7 @@ def set_threads(threads: int) -> None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread, and then as many as before; nothing where the number has been chosen."""
+    import scipy.linalg  # noqa: F401 - as above
     import torch
     from threadpoolctl import threadpool_limits
 

@@ -54,11 +54,12 @@ def test_the_best_are_told_best_first_each_architecture_once() -> None:
         replace(trial, architecture=Architecture(ops=(op, "Linear"), hidden=(6,)))
         for trial, op in zip((low, high, same), ("GCNConv", "GATConv", "SAGEConv"), strict=True)
     )
-    own = Candidates([low, high, same], [], ["strong", "norm", "strong"], 1)
+    given = {"strong": Recipe(dropout=0.8), "norm": Recipe(dropout=0.2)}
+    own = Candidates([low, high, same], [], ["strong", "norm", "strong"], given)
     assert own.ranked == [high, same, low]  # of equals the earlier
     assert own.best_architectures(2) == [high.architecture.ops, same.architecture.ops]
-    assert own.best_recipe == ("norm", high.recipe)
-    twice = Candidates([low, high, replace(high, value=0.8)], [], ["strong"] * 3, 1)
+    assert own.best_recipe == ("norm", given["norm"])  # not as it was suited to an architecture
+    twice = Candidates([low, high, replace(high, value=0.8)], [], ["strong"] * 3, given)
     assert twice.best_architectures(2) == [high.architecture.ops, low.architecture.ops]
 
 

@@ -24,7 +24,7 @@ def test_a_hidden_label_is_judged_by_the_net_that_did_not_see_it() -> None:
     folds = label_folds(own.graph, 2, seed=0)
     nets = [own.train("", shape, Recipe(epochs=1), own.graph) for shape in SHAPES]
     each = [net.probs for net in nets]
-    mixed = out_of_fold(each[1], Candidates(nets, folds, ["given"] * 2, 1))
+    mixed = out_of_fold(each[1], Candidates(nets, folds, ["given"] * 2, {"given": Recipe()}))
     torch.testing.assert_close(mixed[folds[0]], each[0][folds[0]])
     torch.testing.assert_close(mixed[~folds[0]], each[1][~folds[0]])
     torch.testing.assert_close(mixed.sum(1), torch.ones(own.graph.num_nodes))

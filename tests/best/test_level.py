@@ -56,7 +56,9 @@ def test_the_first_net_that_is_level_with_the_best_candidate_is_taken(
 ) -> None:
     room, left = room_of(), [right(count) for count in others]
     asked: list[Request] = []
-    candidates = Candidates([right(20 if student < 18 else 18)], [], ["strong"], 1)
+    candidates = Candidates(
+        [right(20 if student < 18 else 18)], [], ["strong"], {"strong": Recipe(epochs=1)}
+    )
     start = Chosen(right(student), "support 0.5")
 
     def train(stage: str, requests: Sequence[Request]) -> list[Trial]:
@@ -76,7 +78,9 @@ def test_the_first_net_that_is_level_with_the_best_candidate_is_taken(
 def test_the_best_plain_net_is_trained_in_full_on_labels_alone() -> None:
     room = room_of()
     recipe = Recipe(epochs=2, consistency=1.0, dropout=0.8, batch_norm=True)
-    candidates = Candidates([replace(right(18), recipe=recipe)], [], ["strong"], 3)
+    candidates = Candidates(
+        [replace(right(18), recipe=recipe)], [], ["strong"], {"strong": Recipe(epochs=3)}
+    )
     plain = ("GCNConv+GCNConv", "Linear+APPNP10")
     (found,) = plain_nets(room, right(0), candidates, plain, 1)
     assert [own.name for own in room.trials.board] == ["plain trial 0", "plain trial 1", "plain 0"]
@@ -88,7 +92,7 @@ def test_the_best_plain_net_is_trained_in_full_on_labels_alone() -> None:
 def test_plain_nets_behind_the_student_are_not_trained_in_full() -> None:
     room = room_of()
     alone = replace(right(18), recipe=Recipe(epochs=3, consistency=1.0))
-    candidates = Candidates([alone], [], ["strong"], 3)
+    candidates = Candidates([alone], [], ["strong"], {"strong": Recipe(epochs=3)})
     assert plain_nets(room, right(20), candidates, ("GCNConv+GCNConv",), 1) == []
     assert [own.name for own in room.trials.board] == ["plain trial 0"]
 

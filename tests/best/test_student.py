@@ -202,7 +202,7 @@ def cut_by(
         trials[name] = replace(trial, probs=disagreeing(room, otherwise.get(name, 0)))
     asked: list[str] = []
 
-    def train(stage: str, requests: Sequence[Request]) -> list[Trial]:
+    def train(stage: str, requests: Sequence[Request], expected: object) -> list[Trial]:
         asked.extend(request.what for request in requests)
         return [trials[request.what] for request in requests]
 

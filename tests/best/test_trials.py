@@ -121,7 +121,7 @@ def test_nets_have_equal_bits_whatever_the_number_of_processes() -> None:
     found = {}
     for jobs, rows in told.items():
         own = trials_on(rows=rows)
-        own.jobs = jobs
+        own.ahead.jobs = jobs
         found[jobs] = own.train_all("candidate", asked(own, 4))
     for jobs in (2, 3):
         for one, other in zip(found[1], found[jobs], strict=True):
@@ -130,6 +130,23 @@ def test_nets_have_equal_bits_whatever_the_number_of_processes() -> None:
             assert torch.equal(one.probs, other.probs) and one.value == other.value
         apart = [[row | {"seconds": 0.0} for row in told[k]] for k in (1, jobs)]
         assert apart[0] == apart[1]  # told of in the order in which they were asked for
+
+
+def test_nets_have_equal_bits_whether_they_were_expected_or_not() -> None:
+    """In part rightly: the second stage asks for another net than the one that was expected."""
+    found: list[list[Trial]] = []
+    for jobs in (1, 2):
+        own = trials_on()
+        own.ahead.jobs = jobs
+        one, two = asked(own, 2)
+        three, four = (replace(one, recipe=replace(one.recipe, epochs=k)) for k in (4, 5))
+        own.expect([("candidate", one), ("candidate", two)])
+        trained = own.train_all("candidate", [one, two], [("student", three), ("student", one)])
+        found.append([*trained, *own.train_all("student", [four, three])])
+        assert [row.name for row in own.board][-1] == "student 1"
+        own.close()
+    for mine, theirs in zip(*found, strict=True):
+        assert mine.name == theirs.name and torch.equal(mine.probs, theirs.probs)
 
 
 def test_what_is_remembered_is_not_trained_again() -> None:
@@ -145,7 +162,7 @@ def test_what_is_remembered_is_not_trained_again() -> None:
 
     whole, broken = trials_on(), trials_on()
     unbroken = whole.train_all("student", asked(whole, 3))
-    broken.memory, broken.jobs = Kept(), 2
+    broken.memory, broken.ahead.jobs = Kept(), 2
     kept["student 1"] = (unbroken[1].net.state_dict(), 7.0, 3)
     resumed = broken.train_all("student", asked(broken, 3))
     assert set(kept) == {"student 0", "student 1", "student 2"} and kept["student 1"][1] == 7.0

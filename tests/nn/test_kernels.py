@@ -145,6 +145,21 @@ def test_log_softmax_is_torchs_with_its_gradient(classes: int) -> None:
     assert torch.autograd.gradcheck(log_softmax, (z.div(50).requires_grad_(),))
 
 
+@pytest.mark.parametrize("columns", [16, 22, 31])
+def test_turned_products_have_the_bits_of_plain_ones(columns: int) -> None:
+    generator = torch.Generator().manual_seed(columns)
+    x, weight, grad = (
+        torch.randn(*shape, generator=generator)
+        for shape in ((300, 200), (200, columns), (300, columns))
+    )
+    found = []
+    for own in (lambda a, b: a @ b, product):
+        a, b = x.clone().requires_grad_(), weight.clone().requires_grad_()
+        own(a, b).backward(grad)
+        found.append((own(x, weight), a.grad, b.grad))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 def test_narrow_products_have_the_gradient_of_wide_ones() -> None:
     x = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     weight = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from gassip.best.recipe import suited
 from gassip.best.rules import CROSS_FIT_FROM, RANKED_PATHS
+from gassip.best.tasks import Asked
 from gassip.best.trials import Request, Trial, Trials
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
@@ -38,7 +39,7 @@ class Candidates:
     trials: list[Trial]
     folds: list[Tensor]  # [N] bool each: training nodes whose labels a candidate has not seen
     recipes: list[str]  # by name
-    epochs: int  # of a full training
+    given: dict[str, Recipe]  # of full trainings, before they were suited to an architecture
 
     @property
     def ranked(self) -> list[Trial]:
@@ -48,9 +49,13 @@ class Candidates:
     @property
     def best_recipe(self) -> tuple[str, Recipe]:
         """Of the candidate that validates best."""
-        best = self.ranked[0]
-        recipe = replace(best.recipe, epochs=self.epochs)
-        return self.recipes[self.trials.index(best)], recipe
+        name = self.recipes[self.trials.index(self.ranked[0])]
+        return name, self.given[name]
+
+    @property
+    def epochs(self) -> int:
+        """Of a full training."""
+        return next(iter(self.given.values())).epochs
 
     def best_architectures(self, count: int) -> list[tuple[str, ...]]:
         """The operations of the `count` best, best first."""
@@ -61,15 +66,27 @@ def choose_candidates(state: State, settings: Settings, metric: Metric) -> list[
     """The default candidates, then the supernet's best paths (or, as a control, any)."""
     assert settings.best is not None
     chosen, search = settings.best.candidates, settings.search
-    named = [tuple(text.split("+")) for text in chosen.default_candidates]
-    allowed = NET_OPS if set(MORE_OPS) <= set(search.ops) else search.ops
-    known = [ops for ops in named if len(ops) >= search.layers and set(ops) <= set(allowed)]
+    known = default_candidates(settings)
     ranked = [
         tuple(search.ops[k] for k in path) for path in paths_by(chosen.ranking, state, metric)
     ]
     light = [ops for ops in ranked if all(OPERATIONS[op].steps == 1 for op in ops[:-1])]
     both = dict.fromkeys([*known, *(light or ranked)])  # many steps only where a layer is narrow
     return [architecture_of(search, ops) for ops in both][: chosen.candidates]
+
+
+def default_candidates(settings: Settings) -> list[tuple[str, ...]]:
+    """The operations of those that are known before the search."""
+    assert settings.best is not None
+    search = settings.search
+    named = [tuple(text.split("+")) for text in settings.best.candidates.default_candidates]
+    allowed = NET_OPS if set(MORE_OPS) <= set(search.ops) else search.ops
+    return [ops for ops in named if len(ops) >= search.layers and set(ops) <= set(allowed)]
+
+
+def first_candidate(settings: Settings) -> list[Architecture]:
+    """The first candidate, if it is known before the search."""
+    return [architecture_of(settings.search, ops) for ops in default_candidates(settings)[:1]]
 
 
 def paths_by(ranking: str, state: State, metric: Metric) -> list[Path]:
@@ -107,7 +124,7 @@ def train_candidates(
     pairs = zip(architectures, folds, strict=True)
     requests = [_request(graph, architecture, fold, short) for architecture, fold in pairs]
     trained = trials.train_all("candidate trial", requests)
-    return Candidates(trained, folds, [name] * len(folds), recipe.epochs)
+    return Candidates(trained, folds, [name] * len(folds), {name: recipe})
 
 
 def train_best(
@@ -117,11 +134,13 @@ def train_best(
     count: int,
     name: str,
     recipe: Recipe,
-    beside: Sequence[tuple[str, Request]] = (),
+    beside: Sequence[Asked] = (),
+    expected: Sequence[Asked] = (),
 ) -> Candidates:
     """The same, of which the `count` best are trained in full by the recipe of that name. A short
     training by that recipe goes on: the learning rate starts again, and falls again. Nets of other
-    stages are trained `beside`, so that no process waits."""
+    stages are trained `beside`, and what is `expected` to be asked for next, so that no process
+    waits."""
     best = sorted(candidates.trials.index(trial) for trial in candidates.ranked[:count])
     wholes = {
         k: _request(graph, candidates.trials[k].architecture, candidates.folds[k], recipe)
@@ -132,10 +151,12 @@ def train_best(
     }
     requests = [continued(request, candidates.trials[k]) for k, request in longer.items()]
     trained, names = list(candidates.trials), list(candidates.recipes)
-    done = trials.train_stages([*(("candidate", request) for request in requests), *beside])
+    asked = [*(("candidate", request) for request in requests), *beside]
+    done = trials.train_stages(asked, expected)
     for (k, whole), trial in zip(longer.items(), done[: len(longer)], strict=True):
         trained[k], names[k] = replace(trial, recipe=whole.recipe), name
-    return replace(candidates, trials=trained, recipes=names)
+    given = candidates.given | {name: recipe}
+    return replace(candidates, trials=trained, recipes=names, given=given)
 
 
 def continued(whole: Request, short: Trial) -> Request:

@@ -21,7 +21,9 @@ from gassip.best.decisions import SCORE, Decided
 from gassip.best.rules import PLAIN_DECAY, PLAIN_DROPOUT, SCORE_SIGMAS
 from gassip.best.significance import gain
 from gassip.best.student import ALL_EDGES, Chosen, Classroom, shaped
+from gassip.best.tasks import Asked
 from gassip.best.trials import Request, Trial
+from gassip.graph.graph import Graph
 from gassip.train.plan import Decision, Row
 
 
@@ -61,8 +63,24 @@ def plain_nets(
     """The best of plain nets, on all labels and on labels alone; none where candidates learn from
     labels alone, nor if it is not ahead of the student after a short training: a longer one will
     not bring it ahead beyond chance."""
+    asked = plain_trials(room.graph, candidates, plain, short)
+    if not asked:
+        return []
+    tried = room.trials.train_stages(asked)
+    first = max(tried, key=lambda trial: trial.value)
+    if first.value <= student.value:
+        return []
+    request = asked[tried.index(first)][1]
+    whole = replace(request, recipe=replace(request.recipe, epochs=candidates.epochs))
+    return room.trials.train_all("plain", [whole])
+
+
+def plain_trials(
+    graph: Graph, candidates: Candidates, plain: Sequence[str], short: int
+) -> list[Asked]:
+    """The short trainings of plain nets; known before the candidates are trained in full."""
     best = candidates.ranked[0]
-    if not plain or best.recipe.consistency == 0:
+    if best.recipe.consistency == 0:
         return []
     recipe = replace(
         best.recipe,
@@ -71,18 +89,12 @@ def plain_nets(
         dropout=float(PLAIN_DROPOUT),
         weight_decay=float(PLAIN_DECAY),
         batch_norm=False,
-        epochs=candidates.epochs,
+        epochs=min(short, candidates.epochs),
     )
-    graph, width = room.graphs[room.cut("", 1.0)], best.architecture.hidden[0]
+    width = best.architecture.hidden[0]
     shapes = [shaped(tuple(text.split("+")), width, 1, recipe) for text in plain]
-    brief = replace(recipe, epochs=min(short, recipe.epochs))
-    requests = [Request(architecture=shape, recipe=brief, graph=graph) for shape in shapes]
-    tried = room.trials.train_all("plain trial", requests)
-    first = max(tried, key=lambda trial: trial.value)
-    if first.value <= student.value:
-        return []
-    request = Request(architecture=first.architecture, recipe=recipe, graph=graph)
-    return room.trials.train_all("plain", [request])
+    own = [Request(architecture=shape, recipe=recipe, graph=graph) for shape in shapes]
+    return [("plain trial", request) for request in own]
 
 
 def preferred(trial: Trial, taken: Trial) -> bool:

@@ -6,6 +6,7 @@ chance. No test label is read here.
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,19 +16,20 @@ from torch import Tensor
 from gassip.best.candidates import (
     Candidates,
     choose_candidates,
+    first_candidate,
     train_best,
     train_candidates,
 )
 from gassip.best.decisions import Decisions
 from gassip.best.degrees import choose_degrees, may_read_degrees
 from gassip.best.direction import choose_direction
-from gassip.best.edge_cleaning import drop_dissimilar_edges
+from gassip.best.edge_cleaning import Cleaned, drop_dissimilar_edges
 from gassip.best.edge_weights import choose_weights, has_weights
 from gassip.best.ensemble import KNN_STAGE, Teacher, build_teacher, knn_request
 from gassip.best.incumbent import BestSoFar, plan_of
 from gassip.best.label_propagation import add_label_propagation
 from gassip.best.learning import commonest, first_that_learns
-from gassip.best.level import keep_level
+from gassip.best.level import keep_level, plain_trials
 from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
 from gassip.best.pruning import is_behind, prune_if_behind
 from gassip.best.recipe import (
@@ -35,6 +37,7 @@ from gassip.best.recipe import (
     choices_beside,
     choose_beside,
     choose_recipe,
+    first_trials,
     student_recipe,
 )
 from gassip.best.rules import RECIPE_SIGMAS
@@ -48,6 +51,7 @@ from gassip.best.student import (
     settle_cut,
     student_architectures,
 )
+from gassip.best.tasks import Asked
 from gassip.best.trials import Memory, Request, Trial, Trials, beats, validated
 from gassip.graph.graph import Graph
 from gassip.graph.similarity import joined
@@ -99,6 +103,12 @@ def search(
         if on_epoch is not None:
             on_epoch(row)
 
+    def supernet(hear: Callable[[Row], None] | None) -> State:
+        own, read = settings.search, as_read(graph, settings)
+        return loop.run(
+            read, own, metric=metric, on_epoch=hear, checkpoint=checkpoint, deadline=deadline
+        )
+
     trials = Trials(
         graph,
         seed=seed,
@@ -113,21 +123,19 @@ def search(
     if settings.best is not None and settings.best.plain.plain_only:
         plan = plain_plan(trials, settings, reading, log, best_so_far)
         return with_history(plan, rows, log)
-    with seeded(seed, graph.device):
-        state = loop.run(
-            as_read(graph, settings),
-            settings.search,
-            metric=metric,
-            on_epoch=on_epoch,
-            checkpoint=checkpoint,
-            deadline=deadline,
-        )
+    with seeded(seed, graph.device), closing(trials):
         if settings.best is None:
+            state = supernet(on_epoch)
             return of_paper(state, settings, metric, reading.symmetrised, log)
-        trials.number = len(state.history)
+        with trials.telling_later():
+            cleaned = log(drop_dissimilar_edges(trials, settings.best.cleaning))
+            for first in first_candidate(settings):
+                trials.expect(first_trials(cleaned.graph, first, settings, metric))
+            state = supernet(trials.looking(on_epoch))
+            trials.number = len(state.history)
         found = induce(state, settings, symmetrised=reading.symmetrised)
         found = replace(found, weighted=reading.weighted, degrees=reading.degrees)
-        plan = improve(trials, state, found, log, best_so_far)
+        plan = improve(trials, state, found, cleaned, log, best_so_far)
     return with_history(plan, [*found.history, *rows], log)
 
 
@@ -219,13 +227,13 @@ def improve(
     trials: Trials,
     state: State,
     found: Plan,
+    cleaned: Cleaned,
     log: Decisions,
     best_so_far: BestSoFar | None = None,
 ) -> Plan:
-    """The stages of `best`, one after the other."""
+    """The stages of `best` after edge cleaning, one after the other."""
     settings, best = found.settings, found.settings.best
     assert best is not None
-    cleaned = log(drop_dissimilar_edges(trials, best.cleaning))
     graph, size = cleaned.graph, best.student.size_share
     architectures = choose_candidates(state, settings, trials.metric)
     first = first_that_learns(
@@ -240,13 +248,16 @@ def improve(
     )
     taken = own_recipe(trials, graph, candidates, settings, first, log)
     name, recipe, knn_graph = taken.name, taken.recipe, None
+    later: list[Asked] = []
     if best.teaching.teacher_hidden == 0:  # else the best are trained anew, wider
         survivors = max(best.teaching.teachers, best.student.students)
         beside = []
         if best.teaching.knn > 0:
             knn_graph = joined(graph, best.teaching.knn)
             beside = [(KNN_STAGE, knn_request(knn_graph, architectures[0], recipe))]
-        candidates = train_best(trials, graph, candidates, survivors, name, recipe, beside)
+        if best.student.level and not best.student.final_ops:
+            later = plain_trials(graph, candidates, best.plain.plain, best.recipe.trial_epochs)
+        candidates = train_best(trials, graph, candidates, survivors, name, recipe, beside, later)
         name, recipe = candidates.best_recipe
     teacher = log(build_teacher(trials, cleaned, candidates, recipe, best.teaching, knn_graph))
     edge_mask = found.edge_mask[cleaned.kept]

@@ -25,6 +25,7 @@ from gassip.best.rules import (
     ROW_RATE,
     ROWS_FROM,
 )
+from gassip.best.tasks import Asked
 from gassip.best.trials import Request, Trial, Trials, beats, winner
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric
@@ -34,6 +35,8 @@ from gassip.settings import Settings
 from gassip.settings.training import Recipe
 from gassip.train.by_rows import fits
 from gassip.train.plan import Decision
+
+STAGE = "recipe"
 
 
 def named(name: str, recipe: Recipe) -> Recipe:
@@ -153,9 +156,16 @@ def short_trials(
     settings: Settings,
 ) -> dict[str, Trial]:
     """A short training by each recipe, by name."""
+    requests = short_requests(graph, architecture, recipes, settings)
+    return dict(zip(recipes, trials.train_all(STAGE, requests), strict=True))
+
+
+def short_requests(
+    graph: Graph, architecture: Architecture, recipes: dict[str, Recipe], settings: Settings
+) -> list[Request]:
     assert settings.best is not None
     epochs = settings.best.recipe.trial_epochs
-    requests = [
+    return [
         Request(
             architecture=architecture,
             recipe=suited(replace(recipe, epochs=epochs), architecture, graph),
@@ -164,7 +174,16 @@ def short_trials(
         )
         for name, recipe in recipes.items()
     ]
-    return dict(zip(recipes, trials.train_all("recipe", requests), strict=True))
+
+
+def first_trials(
+    graph: Graph, architecture: Architecture, settings: Settings, metric: Metric
+) -> list[Asked]:
+    """The trainings by which a recipe will be chosen for this architecture."""
+    assert settings.best is not None
+    names, base = settings.best.recipe.recipes, first_recipe(settings, metric)
+    recipes = {name: named(name, base) for name in names if len(names) > 1}
+    return [(STAGE, own) for own in short_requests(graph, architecture, recipes, settings)]
 
 
 def choices_beside(graph: Graph, metric: Metric, settings: Settings) -> dict[str, dict[str, Any]]:

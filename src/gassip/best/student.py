@@ -36,6 +36,7 @@ from gassip.best.rules import (
     WIDEST,
 )
 from gassip.best.significance import gain, likelihood_gain, possible_loss
+from gassip.best.tasks import Asked
 from gassip.best.trials import Request, Trial, Trials, winner
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Net
@@ -46,7 +47,7 @@ from gassip.settings.best import EdgeCut, Student
 from gassip.settings.training import Recipe
 from gassip.train.gradual_pruning import besides
 
-ALL_EDGES = "all edges"
+ALL_EDGES, FULL = "all edges", "student in full"
 SPARSEST = (
     "gain in the validation score over what came first, in standard errors; the sparsest cut that "
     "is not worse is taken"
@@ -139,7 +140,8 @@ def choose_student(
     compete = len(architectures) * len(edges.edge_shares) * len(edges.edge_rankings) > 1
     recipe = room.brief if compete else room.recipe
     requests = [room.request(ops, cut, share, recipe) for ops in architectures]
-    tried = room.trials.train_all("student", requests)
+    first = [(FULL, room.request(architectures[0], cut, share, room.recipe))] if compete else []
+    tried = room.trials.train_all("student", requests, first)
     best = winner(tried)
     return Decided(Chosen(best, cut), among("student", numbered(tried), best))
 
@@ -161,18 +163,24 @@ def choose_edges(
         return Decided(chosen, among("edge cut", {name: chosen.trial}, chosen.trial))
     tried: dict[str, Trial] = {}
     start = chosen.trial.net.state_dict()
-
-    def train(names: Sequence[str]) -> list[Trial]:
-        requests = [continued(room, chosen, start, cut, share) for cut in names]
-        found = room.trials.train_all("edges", requests)
-        tried.update(zip(names, found, strict=True))
-        return found
-
-    reference = train([chosen.cut])[0]
     parts = sorted((own for own in edges.edge_shares if own < 1), reverse=True)
-    for part in parts[:1] if behind else parts:
+    parts = parts[:1] if behind else parts
+
+    def on(cuts: Sequence[str]) -> list[Request]:
+        return [continued(room, chosen, start, cut, share) for cut in cuts]
+
+    def train(cuts: Sequence[str], expected: Sequence[Asked] = ()) -> None:
+        new = [cut for cut in dict.fromkeys(cuts) if cut not in tried]
+        found = room.trials.train_all("edges", on(new), expected)
+        tried.update(zip(new, found, strict=True))
+
+    first = [room.cut(ranking, part) for part in parts[:1] for ranking in rankings]
+    further = [room.cut(rankings[0], part) for part in parts[1:] if not room.trials.alone]
+    train([chosen.cut, *first], [("edges", own) for own in on(further)])
+    reference = tried[chosen.cut]
+    for part in parts:
         cuts = [room.cut(ranking, part) for ranking in rankings]
-        train([cut for cut in cuts if cut not in tried])
+        train(cuts)
         best = winner([tried[cut] for cut in cuts])
         at = next(k for k, cut in enumerate(cuts) if tried[cut] is best)
         rankings = [rankings[at]]
@@ -180,7 +188,8 @@ def choose_edges(
             break
         name, sparsest = cuts[at], part
     if name != ALL_EDGES and len(edges.edge_shares) > 1 and rankings != ["random"]:
-        train([room.cut("random", sparsest)])
+        whole = room.request(chosen.trial.architecture.ops, name, share, room.recipe)
+        train([room.cut("random", sparsest)], [(FULL, whole)])
     decision = among("edge cut", tried, tried[name])
     decision = replace(decision, statistic=SPARSEST, threshold=-LEVEL_SIGMAS)
     trial = chosen.trial if name == chosen.cut else tried[name]
@@ -201,7 +210,7 @@ def continued(
 def in_full(room: Classroom, chosen: Chosen, share: float) -> Chosen:
     """What was chosen, trained in full; not again if it was."""
     request = room.request(chosen.trial.architecture.ops, chosen.cut, share, room.recipe)
-    return Chosen(room.trials.train_all("student in full", [request])[0], chosen.cut)
+    return Chosen(room.trials.train_all(FULL, [request])[0], chosen.cut)
 
 
 def settle_cut(

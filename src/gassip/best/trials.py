@@ -3,15 +3,12 @@
 Shapes: N nodes, C classes, n validation nodes.
 """
 
-import hashlib
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,19 +16,21 @@ from gassip.best.calibration import log_likelihood
 from gassip.best.rules import SCORE_SIGMAS
 from gassip.best.significance import Validation, gain, likelier
 from gassip.best.spectral import spectral_probs
+from gassip.best.tasks import Arrays, Asked, Task, train_task
+from gassip.best.tasks import Request as Request
+from gassip.best.tasks import Trained as Trained
+from gassip.best.tasks import seed_of as seed_of
+from gassip.best.tasks import shaped_by as shaped_by
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric, score
-from gassip.nn.net import Architecture, Net, net_for
+from gassip.nn.net import Architecture, Net
 from gassip.nn.size import count_macs
 from gassip.settings.training import Recipe
-from gassip.train.by_rows import loss_of
+from gassip.train.ahead import Ahead
 from gassip.train.deadline import Deadline
-from gassip.train.gradual_pruning import Pruning
 from gassip.train.leaderboard import Standing, kind_of
-from gassip.train.output_bias import fit_output_bias
 from gassip.train.plan import Row
-from gassip.train.processes import each
-from gassip.train.trainer import judged, predict, seeded, train, with_label_logits
+from gassip.train.trainer import judged, predict, seeded
 
 QUICK_MS = 50.0  # milliseconds of a pass that is measured twice
 
@@ -51,10 +50,6 @@ class Trial:
     best_epoch: int = 0  # the one kept, from 1
 
 
-Trained = tuple[dict[str, Tensor], float, int]  # a net's weights, its seconds, the epoch kept
-Arrays = tuple[dict[str, np.ndarray], float, int]  # the same, as a process sends it
-
-
 class Memory(Protocol):
     """Where trials keep their nets, so that a killed search need not train them again."""
 
@@ -63,69 +58,6 @@ class Memory(Protocol):
         to train."""
 
     def remember(self, name: str, trained: Trained) -> None: ...
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Request:
-    """One training that is asked for; `what` names it within its stage, if it has a name."""
-
-    architecture: Architecture
-    recipe: Recipe
-    graph: Graph
-    teacher: Tensor | None = None  # [N, C] soft labels
-    feature_index: Tensor | None = None  # columns of x that the net reads; None: all
-    what: str = ""
-    may_end: bool = False  # whether a training that the deadline ends counts
-    start: dict[str, Tensor] | None = None  # the net's state before training; None: drawn anew
-
-    def same(self, other: "Request") -> bool:
-        """Whether both ask for the same training, but for its seed."""
-        mine, theirs = ((own.architecture, own.recipe, own.may_end) for own in (self, other))
-        tensors = (
-            self.graph is other.graph
-            and self.teacher is other.teacher
-            and self.feature_index is other.feature_index
-            and self.start is other.start
-        )
-        return mine == theirs and tensors
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Task:
-    """A request with the name and the seed of its net: all that its bits follow from."""
-
-    request: Request
-    stage: str
-    name: str
-    seed: int
-    metric: Metric
-    deadline: Deadline | None = None
-
-    def net(self) -> Net:
-        """The net before training, under its seed."""
-        own = self.request
-        architecture = shaped_by(own.architecture, own.recipe)
-        net = net_for(own.graph, architecture, own.recipe.dropout, own.feature_index)
-        if own.start is not None:
-            net.restore(own.start)
-        return with_label_logits(net, own.graph, own.recipe.label_weight)
-
-    def train(self) -> Trained:
-        """The weights of the trained net, the seconds it took and the epoch kept."""
-        began, own = time.perf_counter(), self.request
-        with seeded(self.seed, own.graph.device):
-            net = self.net()
-            epoch = train_by(net, own.graph, own.recipe, own.teacher, self.metric, self.deadline)
-            if own.recipe.fit_bias:
-                fit_output_bias(net, own.graph)
-        if self.deadline is not None and not own.may_end:
-            self.deadline.check()
-        return net.state_dict(), time.perf_counter() - began, epoch
-
-
-def shaped_by(architecture: Architecture, recipe: Recipe) -> Architecture:
-    """With the norms that the recipe has."""
-    return replace(architecture, batch_norm=recipe.batch_norm, standardised=recipe.standardised)
 
 
 class Trials:
@@ -150,7 +82,8 @@ class Trials:
         self.graph = replace(graph, test_mask=torch.zeros_like(graph.test_mask))  # never looked at
         self.seed, self.metric, self.tell = seed, metric, tell
         self.number, self.memory = first_epoch, memory
-        self.jobs = jobs if graph.device.type == "cpu" else 1
+        self.untold: list[Callable[[], None]] | None = None  # rows that are to come later
+        self.ahead = Ahead(train_task, Task.same, jobs if graph.device.type == "cpu" else 1)
         self.counts: dict[str, int] = {}  # trainings of each stage so far
         self.board: list[Standing] = []  # every net so far
         self.done: list[tuple[Request, Trial]] = []
@@ -175,44 +108,84 @@ class Trials:
         )
         return self.train_all(stage, [request])[0]
 
-    def train_all(self, stage: str, requests: Sequence[Request]) -> list[Trial]:
+    def train_all(
+        self, stage: str, requests: Sequence[Request], expected: Sequence[Asked] = ()
+    ) -> list[Trial]:
         """Every net that is asked for, in that order; one that was trained before is not trained
         again."""
-        return self.train_stages([(stage, request) for request in requests])
+        return self.train_stages([(stage, request) for request in requests], expected)
 
-    def train_stages(self, asked: Sequence[tuple[str, Request]]) -> list[Trial]:
-        """The same for nets of several stages, each with the name of its own."""
+    def train_stages(self, asked: Sequence[Asked], expected: Sequence[Asked] = ()) -> list[Trial]:
+        """The same for nets of several stages, each with the name of its own. What is `expected` to
+        be asked for next is trained in processes that would have to wait."""
         requests = [request for _, request in asked]
         known = [self._earlier(request) for request in requests]
         missing = [own for own, trial in zip(asked, known, strict=True) if trial is None]
-        trained = iter(self._train_new(missing))
+        trained = iter(self._train_new(missing, expected))
         trials = [next(trained) if trial is None else trial for trial in known]
         self.done += zip(requests, trials, strict=True)
         return trials
 
+    def expect(self, expected: Sequence[Asked]) -> None:
+        """Nets that will be asked for, or may be, are trained while this process is busy."""
+        self.ahead.expect(self._likely(expected))
+
+    def looking(self, hear: Callable[[Row], None] | None) -> Callable[[Row], None]:
+        """A listener that takes what has come by then, so that no process waits with it."""
+
+        def told(row: Row) -> None:
+            self.ahead.look()
+            if hear is not None:
+                hear(row)
+
+        return told
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one process only, so that nothing is trained before it is asked for."""
+        return self.ahead.jobs <= 1
+
+    def close(self) -> None:
+        """End what is being trained and was not asked for."""
+        self.ahead.close()
+
     def _earlier(self, request: Request) -> Trial | None:
         return next((trial for own, trial in self.done if own.same(request)), None)
 
-    def _train_new(self, asked: Sequence[tuple[str, Request]]) -> list[Trial]:
+    def _train_new(self, asked: Sequence[Asked], expected: Sequence[Asked]) -> list[Trial]:
         """Train every net, and tell of them in that order."""
-        tasks = [self._task(stage, request) for stage, request in asked]
+        if not asked:
+            return []
+        tasks = self._tasks(asked, self.counts)
         known = [None if self.memory is None else self.memory.recall(own.name) for own in tasks]
         missing = [k for k, own in enumerate(known) if own is None]
         trials: list[Trial] = []
-        work = partial(_train_numbered, [tasks[k] for k in missing])
-        with closing(each(work, len(missing), self.jobs)) as results:
-            while len(trials) < len(tasks):
-                if (trained := known[len(trials)]) is not None:
-                    trials.append(self._trial(tasks[len(trials)], trained))
-                    continue
-                k, arrays = next(results)
-                known[missing[k]] = self._kept(tasks[missing[k]], arrays)
+        results = self.ahead.results([tasks[k] for k in missing], self._likely(expected))
+        while len(trials) < len(tasks):
+            if (trained := known[len(trials)]) is not None:
+                trials.append(self._trial(tasks[len(trials)], trained))
+                continue
+            k, arrays = next(results)
+            known[missing[k]] = self._kept(tasks[missing[k]], arrays)
         return trials
 
-    def _task(self, stage: str, request: Request) -> Task:
+    def _likely(self, expected: Sequence[Asked]) -> list[Task]:
+        """What is yet to train of nets that may be asked for; none where no process is free."""
+        if self.alone:
+            return []
+        tasks = self._tasks(
+            [own for own in expected if self._earlier(own[1]) is None], dict(self.counts)
+        )
+        return [own for own in tasks if self.memory is None or self.memory.recall(own.name) is None]
+
+    def _tasks(self, asked: Sequence[Asked], counts: dict[str, int]) -> list[Task]:
+        """Each numbered within its stage, from what has been counted."""
+        return [self._task(stage, request, counts) for stage, request in asked]
+
+    def _task(self, stage: str, request: Request, counts: dict[str, int]) -> Task:
         stage = f"{stage} {request.what}" if request.what else stage
-        index = self.counts.get(stage, 0)
-        self.counts[stage] = index + 1
+        index = counts.get(stage, 0)
+        counts[stage] = index + 1
         return Task(
             request=request,
             stage=stage,
@@ -269,15 +242,22 @@ class Trials:
         self._tell(stage, "spectral", found.value, loss, time.perf_counter() - began)
         return found
 
+    @contextmanager
+    def telling_later(self) -> Iterator[None]:
+        """Rows of stages that run before or beside the search are told after its own."""
+        self.untold = []
+        yield
+        rows, self.untold = self.untold, None
+        for tell in rows:
+            tell()
+
     def _tell(self, stage: str, what: str, value: float, loss: float, seconds: float) -> None:
+        if self.untold is not None:
+            self.untold.append(lambda: self._tell(stage, what, value, loss, seconds))
+            return
         self.number += 1
         row: Row = {"epoch": self.number, "stage": stage, "architecture": what}
         self.tell(row | {"val_score": value, "val_loss": loss, "seconds": seconds})
-
-
-def _train_numbered(tasks: Sequence[Task], k: int) -> Arrays:
-    weights, seconds, epoch = tasks[k].train()
-    return {name: own.cpu().numpy() for name, own in weights.items()}, seconds, epoch
 
 
 def timed(net: Net, graph: Graph) -> tuple[Tensor, float]:
@@ -305,37 +285,6 @@ def standing(task: Task, net: Net, value: float, ms: float, seconds: float) -> S
         macs=count_macs(net, graph),
         ms=ms,
         seconds=seconds,
-    )
-
-
-def seed_of(seed: int, stage: str, index: int) -> int:
-    """A net's seed: leaving a stage out, or adding one, does not reseed the others."""
-    text = f"{seed} {stage} {index}".encode()
-    return int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
-
-
-def train_by(
-    net: Net,
-    graph: Graph,
-    recipe: Recipe,
-    teacher: Tensor | None,
-    metric: Metric,
-    deadline: Deadline | None = None,
-) -> int:
-    """The epoch kept."""
-    return train(
-        net,
-        graph,
-        epochs=recipe.epochs,
-        lr=recipe.lr,
-        weight_decay=recipe.weight_decay,
-        metric=metric,
-        loss=loss_of(recipe, teacher),
-        keep=recipe.keep_epoch,
-        schedule=recipe.schedule,
-        validate_every=recipe.validate_every,
-        pruning=Pruning.of(recipe),
-        deadline=deadline,
     )
 
 

@@ -21,7 +21,9 @@ def drop(x: Tensor | Csr, p: float) -> Tensor | Csr:
     if isinstance(x, Csr):
         assert x.value is not None
         return x.with_value(x.value * kept_like(x.value, p))
-    return x * kept_like(x, p)
+    if x.requires_grad:
+        return x * kept_like(x, p)
+    return kept_like(x, p).mul_(x)  # into what was made anyway
 
 
 def thinned(x: Csr, p: float) -> Csr:

@@ -28,6 +28,7 @@ from gassip.paper.masks import weight_mask
 from gassip.paper.state import State
 from gassip.paper.supernet import Path, top_paths
 from gassip.settings.search import Search
+from gassip.train.allocation import keep_freed_memory
 from gassip.train.deadline import Deadline
 from gassip.train.divergence import check_loss, check_scores
 from gassip.train.plan import Row
@@ -52,6 +53,7 @@ def run(
     deadline: Deadline | None = None,
 ) -> State:
     """Algorithm 2, lines 1-8: the state after the last epoch."""
+    keep_freed_memory()
     state = State(graph, settings)
     if checkpoint is not None and (saved := checkpoint.load()) is not None:
         state.restore(*saved)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.dropout import drop, dropped_relu
-from gassip.nn.kernels import log_softmax
+from gassip.nn.kernels import log_softmax, product
 from gassip.nn.net import Architecture, Model, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
@@ -64,11 +64,11 @@ class ByRows:
         order = nodes[torch.randperm(nodes.numel()).to(nodes.device)]
         for part in order.split(self.batch):
             if part.numel() > 1:  # batch norm needs two rows
-                scores = run_rows(net, rows[part])
+                scores = run_rows(net, rows.index_select(0, part))
                 if net.label_logits is not None:
-                    scores = scores + net.label_logits[part]
+                    scores = scores + net.label_logits.index_select(0, part)
                 share = nodes.numel() / part.numel()
-                yield -share * (targets[part] * log_softmax(scores)).sum()
+                yield -share * (targets.index_select(0, part) * log_softmax(scores)).sum()
 
 
 def loss_of(recipe: Recipe, teacher: Tensor | None = None) -> Loss:
@@ -97,12 +97,12 @@ def run_rows(net: Net, rows: Tensor) -> Tensor:
     first = net.layers[0]
     dropped = drop(rows, rate)
     assert isinstance(dropped, Tensor)
-    h = dropped @ torch.cat(first.apart(net.weight(0))) + first.bias[0]
+    h = product(dropped, torch.cat(first.apart(net.weight(0)))) + first.bias[0]
     for l in range(1, len(net.layers)):
         if net.norms:
             read = drop(net.norms[l - 1](F.relu(h)), rate)
             assert isinstance(read, Tensor)
         else:
             read = dropped_relu(h, rate)
-        h = read @ net.weight(l) + net.layers[l].bias[0]
+        h = product(read, net.weight(l)) + net.layers[l].bias[0]
     return h

@@ -23,6 +23,7 @@ from gassip.nn.propagate import MaskedGraph
 from gassip.nn.size import size_of
 from gassip.threads import on_one_thread
 from gassip.train.adam import Adam
+from gassip.train.allocation import keep_freed_memory
 from gassip.train.by_rows import ByRows, loss_of
 from gassip.train.deadline import Deadline, TimeUp
 from gassip.train.divergence import check_loss, check_scores
@@ -91,6 +92,7 @@ def train(
     pruned on the way was not yet as small as it is to be."""
     if pruning is not None:
         pruning.check(model)
+    keep_freed_memory()
     masked = MaskedGraph.of(graph, lasting=True)
     weights = list(model.parameters())
     step = Adam(lr, weight_decay).of(weights)
