@@ -246,14 +246,6 @@ RULES = (
         "labels tell enough; the loss costs a second pass",
     ),
     Rule(
-        "few labels",
-        f"fewer than {MANY_LABELS:.0%} of the nodes are labelled",
-        lambda facts: facts.labelled < MANY_LABELS,
-        lambda facts, given: {"retrain_epochs": 300},
-        "300 epochs instead of 150",
-        "teachers and students of few labels gain by them (docs/DESIGN.md)",
-    ),
-    Rule(
         "many labels, wider",
         f"at least {MANY_LABELS:.0%} of the nodes are labelled, fewer than {LARGE:,.0f} nodes",
         lambda facts: facts.labelled >= MANY_LABELS and facts.nodes < LARGE,
@@ -279,8 +271,9 @@ RULES = (
         lambda facts, given: {
             "default_candidates": short_reach_first(given),
             "consistency_temperature": 0.3,
+            "retrain_epochs": 300,
         },
-        "APPNP5 first, consistency temperature .3",
+        "APPNP5 first, consistency temperature .3, 300 epochs",
         "validated best on citation graphs",
     ),
     Rule(
