@@ -89,6 +89,17 @@ def test_the_best_plain_net_is_trained_in_full_on_labels_alone() -> None:
     assert plain_nets(room, right(0), candidates, (), 1) == []
 
 
+def test_the_best_candidate_is_trained_on_all_labels_where_it_missed_some() -> None:
+    room = room_of()
+    trial = replace(right(18), recipe=Recipe(epochs=2))
+    fold = torch.zeros(room.graph.num_nodes, dtype=torch.bool)
+    missed = Candidates([trial], [~fold], ["strong"], {"strong": Recipe(epochs=3)})
+    (found,) = plain_nets(room, right(0), missed, ("Linear+Linear",), 1)
+    assert [own.name for own in room.trials.board] == ["plain trial 0", "plain 0"]
+    assert found.architecture == trial.architecture and found.recipe.epochs == 3
+    assert plain_nets(room, right(0), replace(missed, folds=[fold]), (), 1) == []
+
+
 def test_plain_nets_behind_the_student_are_not_trained_in_full() -> None:
     room = room_of()
     alone = replace(right(18), recipe=Recipe(epochs=3, consistency=1.0))

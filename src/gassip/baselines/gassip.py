@@ -52,4 +52,4 @@ class GassipBest(GassipMethod):
     """The same on the settings of `best`, whose stages past the paper have a version of their
     own."""
 
-    version: ClassVar[int] = 12
+    version: ClassVar[int] = 13

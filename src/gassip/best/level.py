@@ -9,8 +9,9 @@ They are tried in this order, the light ones first, until one is level with the 
 none is, the one with the highest validation score is taken. A net with more weights is taken only
 if it validates better beyond chance. GCN, SAGE, MLP and APPNP are among the
 candidates, so that no graph is lost to one of them beyond the noise of validation. Where candidates
-learn from a consistency loss too, the four are trained besides on labels alone, for a short while,
-and the best of them in full if it is ahead of the student by then.
+learn from a consistency loss too, the four are trained besides on labels alone; where each misses a
+fold of the labels, the best of them on all labels. That is done for a short while, and in full if
+the best is ahead of the student by then.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from dataclasses import replace
 
 from gassip.best.candidates import Candidates
 from gassip.best.decisions import SCORE, Decided
+from gassip.best.recipe import suited
 from gassip.best.rules import PLAIN_DECAY, PLAIN_DROPOUT, SCORE_SIGMAS
 from gassip.best.significance import gain
 from gassip.best.student import ALL_EDGES, Chosen, Classroom, shaped
@@ -60,9 +62,9 @@ def keep_level(
 def plain_nets(
     room: Classroom, student: Trial, candidates: Candidates, plain: Sequence[str], short: int
 ) -> list[Trial]:
-    """The best of plain nets, on all labels and on labels alone; none where candidates learn from
-    labels alone, nor if it is not ahead of the student after a short training: a longer one will
-    not bring it ahead beyond chance."""
+    """The best of plain nets, on all labels and on labels alone; none where candidates are such
+    nets, nor if it is not ahead of the student after a short training: a longer one will not bring
+    it ahead beyond chance."""
     asked = plain_trials(room.graph, candidates, plain, short)
     if not asked:
         return []
@@ -71,8 +73,9 @@ def plain_nets(
     if first.value <= student.value:
         return []
     request = asked[tried.index(first)][1]
-    whole = replace(request, recipe=replace(request.recipe, epochs=candidates.epochs))
-    return room.trials.train_all("plain", [whole])
+    recipe = replace(request.recipe, epochs=candidates.epochs)
+    recipe = suited(recipe, request.architecture, room.graph)
+    return room.trials.train_all("plain", [replace(request, recipe=recipe)])
 
 
 def plain_trials(
@@ -81,7 +84,11 @@ def plain_trials(
     """The short trainings of plain nets; known before the candidates are trained in full."""
     best = candidates.ranked[0]
     if best.recipe.consistency == 0:
-        return []
+        if not any(bool(fold.any()) for fold in candidates.folds):
+            return []
+        recipe = replace(best.recipe, epochs=min(short, best.recipe.epochs))
+        request = Request(architecture=best.architecture, recipe=recipe, graph=graph)
+        return [("plain trial", request)]
     recipe = replace(
         best.recipe,
         consistency=0.0,
