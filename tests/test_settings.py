@@ -161,7 +161,7 @@ READERS = {
     "search": r"(settings|search)",
     "cleaning": r"settings",
     "recipe": r"recipe",
-    "candidates": r"chosen",
+    "candidates": r"(chosen|candidates)",
     "teaching": r"(teaching|settings)",
     "student": r"(student|settings)",
     "edges": r"edges",

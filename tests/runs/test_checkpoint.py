@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gassip.best import trials
+from gassip.best import tasks
 from gassip.best.pipeline import search
 from gassip.cli import main
 from gassip.errors import GassipError
@@ -90,7 +90,7 @@ def test_a_contest_stopped_at_any_net_goes_on_without_training_those_before(
         trained.append(1)
         return train(*args, **named)
 
-    monkeypatch.setattr(trials, "train", counted)
+    monkeypatch.setattr(tasks, "train", counted)
     whole = search(graph, settings, seed=5)
     nets = [row for row in whole.history if row["epoch"] > 7 and row["architecture"] != "spectral"]  # type: ignore[operator]
     assert len(trained) == len(nets) > 8
