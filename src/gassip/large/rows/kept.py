@@ -29,12 +29,15 @@ class KeptNets:
     def _path(self, name: str) -> Path:
         return self.folder / NETS.format(slug(name))
 
-    def recall(self, name: str) -> Trained | None:
+    def recall(self, name: str, asked: str) -> Trained | None:
+        """None: none was trained, or as something else asked."""
         path = self._path(name)
         if not path.exists():
             return None
         tensors, (row,), stored = read(path)
         check_identity(path, stored, self.identity)
+        if row.get("asked") != asked:
+            return None
         shape = json.loads(str(row["shape"]))
         return Trained(
             net=net_of(json.loads(str(row["net"])), tensors),
@@ -45,12 +48,13 @@ class KeptNets:
             seconds=float(row["seconds"]),
         )
 
-    def remember(self, name: str, made: Trained) -> None:
+    def remember(self, name: str, asked: str, made: Trained) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         net = made.net.architecture
         about = {"ops": net.ops, "hidden": net.hidden, "dropout": made.net.dropout}
         row: Row = {
             "name": name,
+            "asked": asked,
             "net": json.dumps(about),
             "shape": json.dumps(asdict(made.shape)),
             "value": made.value,

@@ -91,18 +91,19 @@ def search_rows(trials: Trials, options: Options) -> Found:
     made: list[Decision] = []
     with trials.pace.within(CANDIDATES):
         shapes = halving(trials, made)
-    chain, teacher = None, None
+    shape, length, teacher = shapes[0], 1, None
     if options.teach and not trials.late:
         with trials.pace.within(WIDE):
             wide = [replace(shape, width=teacher_width(trials)) for shape in shapes[:TEACHERS]]
             teachers = trials.train_all("teacher", 0, wide, fit=True)
         with trials.pace.within(LAYERS):
-            chain = grown(trials, teachers, made)
-        layers = 0 if chain is None else chain.length - 1
-        trials.pace.keep(layers * trials.pace.passing)  # the scores of all nodes pass them too
+            leading = best_of(trials, teachers)
+            chain, length = grown(trials, leading, made)
+        shape = leading.shape
+        trials.pace.keep((length - 1) * trials.pace.passing)  # for the scores of all nodes
         teacher = taught(trials, teachers, chain, made)
     probs = None if teacher is None else teacher.others
-    trained, student = best_student(trials, shapes[0], chain, probs, options, made)
+    trained, student = best_student(trials, shape, length, probs, options, made)
     found = Found(trained=trained, student=student, probs=probs, decisions=tuple(made))
     found = with_labels(trials, found, teacher, options)
     return replace(found, cut=trials.late or trials.pace.shortened)
@@ -159,12 +160,19 @@ def chain_width(trials: Trials) -> int:
     return CHAIN_WIDTH if nodes <= 2_000_000 else CHAIN_WIDTH // 2
 
 
-def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> Chain | None:
+def best_of(trials: Trials, teachers: Sequence[Trained]) -> Trained:
+    """The first, unless another validates better beyond chance."""
+    best = max(teachers, key=lambda teacher: teacher.value)
+    return best if trials.gain(best, teachers[0]) > SCORE_SIGMAS else teachers[0]
+
+
+def grown(trials: Trials, wide: Trained, made: list[Decision]) -> tuple[Chain | None, int]:
     """Layers with hops on a net of moderate width, as long as each validates better; None: the
-    first did not."""
+    first did not. And how many a student has: as many, unless a wide net of one validates better
+    still."""
     if trials.late or not trials.affords_layer(chain_width(trials)):
-        return None
-    shape = replace(teachers[0].shape, width=chain_width(trials))
+        return None, 1
+    shape = replace(wide.shape, width=chain_width(trials))
     base = trials.train("teacher layer", 0, shape)
     chain, rows = trials.begin(base), [_row("1 layer with hops", base, 0.0)]
     upper = Shape(hops=UPPER_HOPS, width=chain_width(trials), dropout=shape.dropout)
@@ -176,9 +184,14 @@ def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> 
             break
         chain = longer
     chain.release()
-    taken = str(rows[chain.length - 1]["name"])
+    taken, length = str(rows[chain.length - 1]["name"]), chain.length
+    if length > 1:
+        statistic = trials.gain(wide, chain.trained)
+        rows.append(_row(f"1 layer with hops, {wide.shape.width} wide", wide, statistic))
+        if statistic > SCORE_SIGMAS:
+            taken, length = str(rows[-1]["name"]), 1
     made.append(_decision("layers", taken, rows))
-    return chain if chain.length > 1 else None
+    return (chain if chain.length > 1 else None), length
 
 
 def taught(
@@ -210,14 +223,13 @@ def _mean_others(trials: Trials, teachers: Sequence[Trained]) -> Tensor:
 def best_student(
     trials: Trials,
     shape: Shape,
-    chain: Chain | None,
+    length: int,
     probs: Tensor | None,
     options: Options,
     made: list[Decision],
 ) -> tuple[Trained, Student]:
-    """The smallest size, unless a larger one validates better beyond chance. While the student is
-    behind the best candidate beyond chance, sizes grow on, up to a teacher's."""
-    length = 1 if chain is None else chain.length
+    """The smallest size, unless a larger one validates better beyond chance. While the last one
+    does, or the student is behind the best candidate, sizes grow on, up to a teacher's."""
     waiting, best = sizes_of(trials, options), None
     rows: list[Row] = []
     while waiting:
@@ -228,9 +240,10 @@ def best_student(
         trained = train_student(trials, asked, probs)
         statistic = 0.0 if best is None else trials.gain(trained, best)
         rows.append(_row(f"{trained.net.num_weights()[0]:,} weights", trained, statistic))
-        if best is None or statistic > SCORE_SIGMAS:
+        better = statistic > SCORE_SIGMAS
+        if best is None or better:
             best, taken, chosen = trained, str(rows[-1]["name"]), asked
-        if not waiting and behind_candidate(trials, best):
+        if not waiting and (better or behind_candidate(trials, best)):
             waiting = larger(trials, shape, size, options)
     assert best is not None
     early = trials.best_candidate

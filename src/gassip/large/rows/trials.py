@@ -6,6 +6,7 @@ same kernel as the features, and the next segment is trained on the rows of its 
 Shapes: N nodes, n rows, F width, C classes.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from gassip.large.rows.pace import MARGIN, Pace
 from gassip.large.rows.training import Table, Trained, epochs_for, folded_probs, train_rows
 from gassip.metrics import Metric
 from gassip.nn.net import Net
-from gassip.nn.size import macs_of
+from gassip.nn.size import macs_of, packed
 from gassip.train.leaderboard import Standing, kind_of
 from gassip.train.plan import Row
 
@@ -109,9 +110,10 @@ class Trials:
         joined with it; labels alone unless `table` is given. `fit`: on as many rows, as often, as
         the time left allows."""
         read, began = tables or self.tables, time.perf_counter()
-        made = self._recalled(stage, index)
+        given = table or read.train
+        asked = self._asked(shape, given, prune_to, epochs, lower)
+        made = self._recalled(stage, index, asked)
         if made is None:
-            given = table or read.train
             total, weights = epochs or epochs_for(len(given)), weights_of(shape, read, self.classes)
             rows, fewer = len(given), total
             if fit and self.pace.deadline is not None:
@@ -123,7 +125,7 @@ class Trials:
             self.pace.measured(made.seconds, made.seen, weights)
             cut = made.cut or (rows, fewer) != (len(given), total)
             made = replace(made, seconds=time.perf_counter() - began, cut=cut)
-            self._remember(stage, index, made)
+            self._remember(stage, index, asked, made)
         whole = made if lower is None else replace(made, net=joined(lower, made.net))
         self.tell(stage, index, whole)
         return made
@@ -149,14 +151,15 @@ class Trials:
                     own = self.train(stage, first + k, shape, table=table, epochs=epochs, fit=fit)
                 made.append(own)
             return made
-        tables = self.tables
-        shared = (table or tables.train, tables.val, self._settings(tables, 0, epochs))
-        answers = [self._recalled(stage, first + k) for k in range(len(shapes))]
+        tables, given = self.tables, table or self.tables.train
+        shared = (given, tables.val, self._settings(tables, 0, epochs))
+        asked = [self._asked(shape, given, 0, epochs) for shape in shapes]
+        answers = [self._recalled(stage, first + k, asked[k]) for k in range(len(shapes))]
         wanting = [k for k, answer in enumerate(answers) if answer is None]
         items = [(shapes[k], seed_of(self.seed, stage, first + k)) for k in wanting]
 
         def arrived(at: int, answer: Trained) -> None:
-            self._remember(stage, first + wanting[at], answer)
+            self._remember(stage, first + wanting[at], asked[wanting[at]], answer)
 
         found = self.tasks.map(train_task, shared, items, arrived)
         for k, answer in zip(wanting, found, strict=True):
@@ -173,12 +176,32 @@ class Trials:
         made = train_task(some, shape, self.seed)
         self.pace.measured(made.seconds, made.seen, weights_of(shape, read, self.classes))
 
-    def _recalled(self, stage: str, index: int) -> Trained | None:
-        return None if self.kept is None else self.kept.recall(self._name(stage, index))
+    def _asked(
+        self,
+        shape: Shape,
+        table: Table,
+        prune_to: int,
+        epochs: int | None,
+        lower: Net | None = None,
+    ) -> str:
+        """A digest of what a training follows from, beside the search's identity: a search that a
+        time limit cut short may have asked for others of the same number."""
+        if self.kept is None:
+            return ""
+        digest = hashlib.blake2b(f"{shape} {prune_to} {epochs} {len(table)}".encode())
+        for tensor in (table.target, table.offset):
+            if tensor is not None:
+                digest.update(tensor.contiguous().numpy().data)
+        if lower is not None:
+            digest.update(packed(lower))
+        return digest.hexdigest()[:16]
 
-    def _remember(self, stage: str, index: int, made: Trained) -> None:
+    def _recalled(self, stage: str, index: int, asked: str) -> Trained | None:
+        return None if self.kept is None else self.kept.recall(self._name(stage, index), asked)
+
+    def _remember(self, stage: str, index: int, asked: str, made: Trained) -> None:
         if self.kept is not None and not made.cut:
-            self.kept.remember(self._name(stage, index), made)
+            self.kept.remember(self._name(stage, index), asked, made)
 
     def _name(self, stage: str, index: int) -> str:
         return f"{self.edges_key} {stage} {index}"
