@@ -72,7 +72,8 @@ def one_size(nodes: int, work: Path, args: argparse.Namespace) -> dict[str, Any]
     drawn = draw(model)
     write_tables(model, drawn, tables)
     row: dict[str, Any] = {"nodes": nodes, "edges": len(drawn.pairs), "features": model.features}
-    row["best_possible"] = round(best_accuracy(model, drawn), 4)
+    if not args.without_best:
+        row["best_possible"] = round(best_accuracy(model, drawn), 4)
     del drawn
     files = ["--nodes", f"{tables}/nodes-*.parquet", "--edges", f"{tables}/edges-*.parquet"]
     memory = ["--memory", args.memory] if args.memory else []
@@ -128,6 +129,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--memory", help="of the import, such as 2GB")
     parser.add_argument("--out", type=Path, help="JSON lines are appended")
+    parser.add_argument(
+        "--without-best", action="store_true", help="no best possible accuracy: takes memory"
+    )
     parser.add_argument("--keep", action="store_true", help="leave graphs and runs in --work")
     parser.add_argument("--search", nargs="*", default=[], help="further words for the search")
     parser.add_argument("--draw", type=Path, nargs=2, metavar=("JSONL", "SVG"))
