@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -78,9 +79,8 @@ def one_size(nodes: int, work: Path, args: argparse.Namespace) -> dict[str, Any]
     files = ["--nodes", f"{tables}/nodes-*.parquet", "--edges", f"{tables}/edges-*.parquet"]
     memory = ["--memory", args.memory] if args.memory else []
     row["import"] = measured(["import", *files, "--undirected", "--out", str(graph), *memory])
-    row["search"] = measured(
-        ["search", "--data", str(graph), "--large", "on", "--out", str(run), *args.search]
-    )
+    asked = ["--large", "on", *shlex.split(args.search)]
+    row["search"] = measured(["search", "--data", str(graph), "--out", str(run), *asked])
     row["predict"] = measured(["predict", str(run), "--out", f"{run}/labels.csv"])
     meta = json.loads((run / "meta.json").read_bytes())
     row["architecture"] = " ‖ ".join(meta["architecture"])
@@ -133,7 +133,8 @@ def main() -> None:
         "--without-best", action="store_true", help="no best possible accuracy: takes memory"
     )
     parser.add_argument("--keep", action="store_true", help="leave graphs and runs in --work")
-    parser.add_argument("--search", nargs="*", default=[], help="further words for the search")
+    text = "further words for the search: --search='--time-limit 32m'"
+    parser.add_argument("--search", default="", metavar="WORDS", help=text)
     parser.add_argument("--draw", type=Path, nargs=2, metavar=("JSONL", "SVG"))
     args = parser.parse_args()
     if args.draw:
