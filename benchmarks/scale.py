@@ -10,7 +10,6 @@ is not counted. Each step is a process; its peak memory is the kernel's count (r
 import argparse
 import json
 import math
-import os
 import shlex
 import shutil
 import subprocess
@@ -25,6 +24,14 @@ from gassip.large.block_model import BlockModel, Drawn, best_accuracy, draw, par
 
 ROWS = 500_000  # of a parquet file
 STEPS = ("import", "search", "predict")
+# a small process between: a child's peak begins at that of the one that starts it
+WAITING = """
+import json, os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=sys.stderr)
+_, status, used = os.wait4(child.pid, 0)
+cpu = used.ru_utime + used.ru_stime
+print(json.dumps([os.waitstatus_to_exitcode(status), cpu, used.ru_maxrss]))
+"""
 
 
 def write_tables(model: BlockModel, drawn: Drawn, folder: Path) -> None:
@@ -53,15 +60,16 @@ def measured(words: list[str]) -> dict[str, float]:
     """Wall and CPU seconds, peak GiB of one command; its words go to stderr."""
     print("$ gassip", *words, file=sys.stderr, flush=True)
     began = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "gassip", *words], stdout=sys.stderr)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"gassip {words[0]} ended with status {process.returncode}")
+    command = [sys.executable, "-c", WAITING, sys.executable, "-m", "gassip", *words]
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    seconds = time.perf_counter() - began
+    status, cpu, peak = json.loads(told)
+    if status:
+        raise SystemExit(f"gassip {words[0]} ended with status {status}")
     return {
-        "seconds": round(time.perf_counter() - began, 1),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak_gib": round(usage.ru_maxrss / 2**20, 2),
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+        "peak_gib": round(peak / 2**20, 2),
     }
 
 

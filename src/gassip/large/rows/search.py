@@ -45,6 +45,7 @@ RUNG_EPOCHS = 20
 TEACHERS, TEACHER_WIDTH, CHAIN_WIDTH = 3, 256, 64
 MOST_SEGMENTS = 3
 CANDIDATES, WIDE, LAYERS = 0.3, 0.4, 0.4  # shares of the time left: a quarter is the student's
+STRONG_DECAYS = 1e-2, 1e-1  # of weights, against columns of noise
 PRUNE_FROM = 4  # as the setting of `best`
 HIGHEST = "validation score; the highest is taken"
 
@@ -110,11 +111,12 @@ def search_rows(trials: Trials, options: Options) -> Found:
 
 
 def candidates(steps: int) -> list[Shape]:
-    """Hops 0..k for every k; the farthest without hop 0; other dropout, depth and basis."""
+    """Hops 0..k for every k; the farthest without hop 0; other dropout, decay, depth, basis."""
     upto = [tuple(range(k + 1)) for k in range(steps + 1)]
     shapes = [Shape(hops=hops) for hops in reversed(upto)]
     for hops in (upto[-1], upto[min(2, steps)]):
         shapes += [Shape(hops=hops, dropout=0.5), Shape(hops=hops, signed=True)]
+        shapes += [Shape(hops=hops, decay=decay) for decay in STRONG_DECAYS]
     shapes.append(Shape(hops=upto[-1], depth=3))
     if steps > 1:
         shapes.append(Shape(hops=upto[-1][1:]))
@@ -175,7 +177,7 @@ def grown(trials: Trials, wide: Trained, made: list[Decision]) -> tuple[Chain | 
     shape = replace(wide.shape, width=chain_width(trials))
     base = trials.train("teacher layer", 0, shape)
     chain, rows = trials.begin(base), [_row("1 layer with hops", base, 0.0)]
-    upper = Shape(hops=UPPER_HOPS, width=chain_width(trials), dropout=shape.dropout)
+    upper = replace(shape, hops=UPPER_HOPS, depth=2, signed=False)
     while chain.length < MOST_SEGMENTS and trials.affords_layer(upper.width):
         longer = trials.longer(chain, "teacher layer", upper)
         statistic = trials.gain(longer.trained, chain.trained)
@@ -229,8 +231,9 @@ def best_student(
     made: list[Decision],
 ) -> tuple[Trained, Student]:
     """The smallest size, unless a larger one validates better beyond chance. While the last one
-    does, or the student is behind the best candidate, sizes grow on, up to a teacher's."""
+    does, sizes grow on, up to a teacher's; once if the student is behind the best candidate."""
     waiting, best = sizes_of(trials, options), None
+    given = len(waiting)
     rows: list[Row] = []
     while waiting:
         size = waiting.pop(0)
@@ -243,7 +246,8 @@ def best_student(
         better = statistic > SCORE_SIGMAS
         if best is None or better:
             best, taken, chosen = trained, str(rows[-1]["name"]), asked
-        if not waiting and (better or behind_candidate(trials, best)):
+        once = len(rows) == given and behind_candidate(trials, best)
+        if not waiting and (better or once):
             waiting = larger(trials, shape, size, options)
     assert best is not None
     early = trials.best_candidate
@@ -307,7 +311,7 @@ def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Train
         hidden = chain.last.layers[-1].weight.shape[0]
         most = TEACHER_WIDTH if chain.length == length - 1 else chain_width(trials)
         width = fitting(trials, len(UPPER_HOPS) * hidden, share, most)
-        upper = Shape(hops=UPPER_HOPS, width=width, dropout=dropout)
+        upper = replace(first, hops=UPPER_HOPS, width=width, depth=2, signed=False)
         with trials.pace.within(1 / (length - chain.length)):
             chain = trials.longer(
                 chain, stage, upper, probs, prune_to=share, fit=True, offsets=offsets
