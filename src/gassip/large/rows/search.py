@@ -131,7 +131,8 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
     tried: list[Row] = []
     while True:
         table = train.first(rows)
-        answers = trials.train_all("candidate", number, shapes, table=table, epochs=RUNG_EPOCHS)
+        epochs = rung_epochs(rows)
+        answers = trials.train_all("candidate", number, shapes, table=table, epochs=epochs)
         results = [(trained.shape, trained) for trained in answers]
         number += len(results)
         results.sort(key=lambda pair: -pair[1].value)
@@ -150,6 +151,11 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
         rows = min(len(train), 4 * rows)
     made.append(_decision("hops", str(shapes[0]), tried, HIGHEST, None))
     return shapes
+
+
+def rung_epochs(rows: int) -> int:
+    """So many; of few rows more, since a net of a few steps tells nothing."""
+    return max(RUNG_EPOCHS, min(epochs_for(rows), RUNG_EPOCHS * FEWEST_ROWS // max(1, rows)))
 
 
 def teacher_width(trials: Trials) -> int:
