@@ -10,7 +10,7 @@ is not counted. Each step is a process; its peak memory is the kernel's count (r
 import argparse
 import json
 import math
-import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +24,14 @@ from gassip.large.block_model import BlockModel, Drawn, best_accuracy, draw, par
 
 ROWS = 500_000  # of a parquet file
 STEPS = ("import", "search", "predict")
+# a small process between: a child's peak begins at that of the one that starts it
+WAITING = """
+import json, os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=sys.stderr)
+_, status, used = os.wait4(child.pid, 0)
+cpu = used.ru_utime + used.ru_stime
+print(json.dumps([os.waitstatus_to_exitcode(status), cpu, used.ru_maxrss]))
+"""
 
 
 def write_tables(model: BlockModel, drawn: Drawn, folder: Path) -> None:
@@ -52,15 +60,16 @@ def measured(words: list[str]) -> dict[str, float]:
     """Wall and CPU seconds, peak GiB of one command; its words go to stderr."""
     print("$ gassip", *words, file=sys.stderr, flush=True)
     began = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "gassip", *words], stdout=sys.stderr)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"gassip {words[0]} ended with status {process.returncode}")
+    command = [sys.executable, "-c", WAITING, sys.executable, "-m", "gassip", *words]
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    seconds = time.perf_counter() - began
+    status, cpu, peak = json.loads(told)
+    if status:
+        raise SystemExit(f"gassip {words[0]} ended with status {status}")
     return {
-        "seconds": round(time.perf_counter() - began, 1),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak_gib": round(usage.ru_maxrss / 2**20, 2),
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(cpu, 1),
+        "peak_gib": round(peak / 2**20, 2),
     }
 
 
@@ -72,14 +81,14 @@ def one_size(nodes: int, work: Path, args: argparse.Namespace) -> dict[str, Any]
     drawn = draw(model)
     write_tables(model, drawn, tables)
     row: dict[str, Any] = {"nodes": nodes, "edges": len(drawn.pairs), "features": model.features}
-    row["best_possible"] = round(best_accuracy(model, drawn), 4)
+    if not args.without_best:
+        row["best_possible"] = round(best_accuracy(model, drawn), 4)
     del drawn
     files = ["--nodes", f"{tables}/nodes-*.parquet", "--edges", f"{tables}/edges-*.parquet"]
     memory = ["--memory", args.memory] if args.memory else []
     row["import"] = measured(["import", *files, "--undirected", "--out", str(graph), *memory])
-    row["search"] = measured(
-        ["search", "--data", str(graph), "--large", "on", "--out", str(run), *args.search]
-    )
+    asked = ["--large", "on", *shlex.split(args.search)]
+    row["search"] = measured(["search", "--data", str(graph), "--out", str(run), *asked])
     row["predict"] = measured(["predict", str(run), "--out", f"{run}/labels.csv"])
     meta = json.loads((run / "meta.json").read_bytes())
     row["architecture"] = " ‖ ".join(meta["architecture"])
@@ -128,8 +137,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path)
     parser.add_argument("--memory", help="of the import, such as 2GB")
     parser.add_argument("--out", type=Path, help="JSON lines are appended")
+    parser.add_argument(
+        "--without-best", action="store_true", help="no best possible accuracy: takes memory"
+    )
     parser.add_argument("--keep", action="store_true", help="leave graphs and runs in --work")
-    parser.add_argument("--search", nargs="*", default=[], help="further words for the search")
+    text = "further words for the search: --search='--time-limit 32m'"
+    parser.add_argument("--search", default="", metavar="WORDS", help=text)
     parser.add_argument("--draw", type=Path, nargs=2, metavar=("JSONL", "SVG"))
     args = parser.parse_args()
     if args.draw:

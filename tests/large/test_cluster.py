@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import gassip
 from gassip import cli
@@ -58,10 +59,11 @@ def ray_tasks(one_cluster: None) -> Iterator[Tasks]:
 
 
 def outcome(folder: Path, tasks: Tasks) -> Outcome:
+    """Teachers, layers upon layers, a student, label propagation."""
     graph = GraphFolder.open(folder)
     place = folder.parent / f"hops of {type(tasks).__name__}"
     memory = 16 * graph.nodes * 2  # blocks of two columns
-    options = Options(sizes=(1.0,), teach=False)
+    options = Options(sizes=(1.0,))
     return run_on_rows(Job(graph=graph, hops=place, options=options, memory=memory, tasks=tasks))
 
 
@@ -71,10 +73,16 @@ def test_equal_bits_with_and_without_ray(ray_tasks: Tasks, tmp_path: Path) -> No
     here = outcome(tmp_path / "csbm.graph", InProcess())
     there = outcome(tmp_path / "csbm.graph", ray_tasks)
     assert packed(here.found.trained.net) == packed(there.found.trained.net)
-    assert here.scores == there.scores
+    assert here.scores == there.scores and here.decisions == there.decisions
+    assert torch.equal(unwrapped(here.found.probs), unwrapped(there.found.probs))
     for first in here.hops.starts:
         mine, other = (made.hops.file(first, 2).read_bytes() for made in (here, there))
         assert mine == other
+
+
+def unwrapped(probs: torch.Tensor | None) -> torch.Tensor:
+    assert probs is not None
+    return probs
 
 
 def unreadable(shared: None, path: str) -> bytes:

@@ -1,6 +1,7 @@
 """Graph folders: tables and folders give the same graph; errors; a killed import goes on."""
 
 import csv
+import gzip
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -107,8 +108,43 @@ def test_a_folder_of_an_npz_equals_the_npz(tables: Path, tmp_path: Path) -> None
     ("file", "change", "line"),
     [
         ("nodes.csv", lambda rows: [["name", *rows[0][1:]], *rows[1:]], "has no column id"),
-        ("nodes.csv", lambda rows: [*rows, rows[1]], "id 'a' is there 2 times"),
-        ("nodes.csv", lambda rows: [*rows, ["g", "red", "tset", 1.0, "x"]], "split 'tset'"),
+        ("nodes.csv", lambda rows: [*rows, rows[1]], "line 8: id 'a' was given before"),
+        (
+            "nodes.csv",
+            lambda rows: [*rows, ["g", "red", "tset", 1.0, "x"]],
+            "line 8: column split holds 'tset'",
+        ),
+        ("nodes.csv", lambda rows: [*rows, ["", "red", "", 1.0, "x"]], "line 8: id is empty"),
+        (
+            "nodes.csv",
+            lambda rows: [*rows[:4], ["g", "red", "", "many", "x"], *rows[4:]],
+            "line 5: column size holds 'many', not a number",
+        ),
+        (
+            "nodes.csv",
+            lambda rows: [*rows, ["g", "red", "", "inf", "x"]],
+            "line 8: column size holds 'inf', not a number",
+        ),
+        (
+            "edges.csv",
+            lambda rows: [[*rows[0], "weight"], *([*row, 1] for row in rows[1:]), ["a", "d", -2]],
+            "line 8: column weight holds '-2', not a number of 0 or more",
+        ),
+        (
+            "edges.csv",
+            lambda rows: [[*rows[0], "weight"], ["a", "d", "big"], ["a", "e", 1.5]],
+            "line 2: column weight holds 'big'",
+        ),
+        (
+            "edges.csv",
+            lambda rows: [[*rows[0], "weights"], *([*row, 1] for row in rows[1:])],
+            "has a column 'weights', which is not read; call it weight",
+        ),
+        (
+            "edges.csv",
+            lambda rows: [*rows, ["a", 'a, "quoted" one']],
+            """line 8: target 'a, "quoted" one' is no id""",
+        ),
         ("nodes.csv", lambda rows: [row[:3] for row in rows], "has no feature column"),
         ("edges.csv", lambda rows: [*rows, ["a", "zz"]], "line 8: target 'zz' is no id"),
         ("edges.csv", lambda rows: rows[:1], "has no rows"),
@@ -131,6 +167,29 @@ def test_errors(
     assert imported(tables, tmp_path / "bad.graph") == 2
     assert line in capsys.readouterr().err
     assert not list(tmp_path.glob("bad.graph*"))
+
+
+def test_faults_in_packed_files_have_a_line(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tables / "edges.csv", [*EDGES, ["a", "zz"]])
+    packed = tables / "edges.csv.gz"
+    packed.write_bytes(gzip.compress((tables / "edges.csv").read_bytes()))
+    given = ["--nodes", str(tables / "nodes.csv"), "--edges", str(packed)]
+    assert cli.main(["import", *given, "--out", str(tmp_path / "bad.graph"), "--quiet"]) == 2
+    assert "edges.csv.gz, line 8: target 'zz' is no id of a node" in capsys.readouterr().err
+
+
+def test_classes_are_named_as_in_small_tables(tables: Path, tmp_path: Path) -> None:
+    """Numbers by value, 1.0 is 1, NA and -1 are no labels."""
+    labels = ["10", "9", "1.0", "NA", "1", "-1"]
+    rows: Rows = [["id", "label", "size"], *([f"n{k}", labels[k % 6], k % 5] for k in range(60))]
+    write(tables / "nodes.csv", rows)
+    write(tables / "edges.csv", [["source", "target"], ["n1", "n2"], ["n2", "n3"]])
+    assert imported(tables, tmp_path / "small.graph") == 0
+    graph, given = read(tmp_path / "small.graph"), read(tables)
+    assert graph.class_names == given.class_names == ("1", "9", "10")
+    assert by_id(graph) == by_id(given)
 
 
 def test_a_killed_import_goes_on(

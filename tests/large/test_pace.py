@@ -11,6 +11,7 @@ from gassip.large.rows.job import Job, chosen_nodes, prepared
 from gassip.large.rows.nets import Shape
 from gassip.large.rows.pace import MARGIN, Pace
 from gassip.large.rows.search import Options
+from gassip.large.rows.trials import for_workers, train_task
 from gassip.train.deadline import Deadline
 
 Paths = tuple[Path, Path]
@@ -68,3 +69,17 @@ def test_a_short_trial_of_the_net_itself_says_how_many_epochs_fit(searched: Path
     made = trials.train("student", 0, Shape(hops=(0, 1), width=8), epochs=2, fit=True)
     assert made.seen >= 2 * (len(trials.tables.train) - 1) and not made.cut
     assert not pace.shortened and 0 < pace.training < 1
+
+
+@pytest.mark.parametrize(("left", "cut"), [(600.0, False), (-1.0, True)])
+def test_a_worker_with_another_clock_has_the_same_deadline(
+    searched: Paths, monkeypatch: pytest.MonkeyPatch, left: float, cut: bool
+) -> None:
+    job = Job(graph=GraphFolder.open(searched[0]), hops=searched[0] / "hops", options=Options())
+    tables = prepared(job, chosen_nodes(job), "given").tables
+    settings = {"features": 6, "classes": 3, "epochs": 2, "threads": 1}
+    told = for_workers(settings | {"deadline": Deadline.after(left)})
+    here = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: here() + 5_000.0)
+    made = train_task((tables.train, tables.val, told), Shape(hops=(0, 1), width=8), 0)
+    assert made.cut is cut

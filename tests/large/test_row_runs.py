@@ -15,7 +15,7 @@ from gassip.deploy import added, runtime, stored
 from gassip.deploy.row_added import RowLabeller
 from gassip.graph.store import GraphFolder
 from gassip.graph.table_files import read_table
-from gassip.large.rows import trials
+from gassip.large.rows import search, trials
 from gassip.large.rows.kept import KeptNets, asked_for
 from gassip.large.rows.nets import Scaling, Shape
 from gassip.large.rows.training import Table, train_rows
@@ -143,6 +143,55 @@ def test_a_killed_search_goes_on_to_the_same_bits(
     for name in ("model.safetensors", "decisions.json"):
         assert (out / name).read_bytes() == (searched[1] / name).read_bytes()
     assert not (tmp_path / "run.partial").exists()
+
+
+def test_a_killed_search_with_teachers_goes_on_to_the_same_bits(
+    searched: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in the last layer upon layers, then in the first student."""
+    words = ["search", "--data", searched[0], "--large", "on", "--seed", 1, "--quiet"]
+    assert called(*words, "--out", tmp_path / "whole") == 0
+    board = json.loads((tmp_path / "whole" / "leaderboard.json").read_bytes())
+    names = [row["name"] for row in board]
+    assert any(name.startswith("teacher layer 2") for name in names)
+    before = sum(name.startswith(("candidate", "teacher")) for name in names)
+    plain, count, stop = trials.train_task, [0], [before]
+
+    def killed(*given: object) -> object:
+        count[0] += 1
+        if count[0] == stop[0]:
+            raise KeyboardInterrupt
+        return plain(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(trials, "train_task", killed)
+    run = [*words, "--out", tmp_path / "run"]
+    assert called(*run) == 130
+    count[0], stop[0] = 0, 2
+    assert called(*run, "--resume") == 130
+    stop[0] = -1
+    assert called(*run, "--resume") == 0
+    for name in ("model.safetensors", "decisions.json", "teacher.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_nets_that_were_trained_as_something_else_asked_are_not_taken_over(
+    searched: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search with few candidates, as a time limit leaves them, is killed behind its student."""
+    words = ["search", "--data", searched[0], "--large", "on", "--preset", "fast", "--quiet"]
+    words += ["--out", tmp_path / "run"]
+
+    def killed(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(search, "candidates", lambda steps: [Shape(hops=(0, 1))])
+        patch.setattr(search, "with_labels", killed)
+        assert called(*words) == 130
+    assert list((tmp_path / "run.partial").glob("net-*student*"))
+    assert called(*words, "--resume") == 0
+    nets = [(run / "model.safetensors").read_bytes() for run in (tmp_path / "run", searched[1])]
+    assert nets[0] == nets[1]
 
 
 def test_a_time_limit_is_obeyed_and_resumed(searched: Paths, tmp_path: Path) -> None:

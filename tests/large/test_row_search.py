@@ -139,6 +139,26 @@ def test_a_changed_graph_is_refused(searched: tuple[Path, Path], tmp_path: Path)
         load_row_run(run)
 
 
+def test_a_wide_layer_better_than_layers_upon_layers(
+    searched: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything counts as better here: layers are stacked, then given up for a wide net of one,
+    and its students grow up to that net's size."""
+    monkeypatch.setattr("gassip.large.rows.search.SCORE_SIGMAS", -100.0)
+    words = ["--data", str(searched[0]), "--large", "on", "--size-steps", "1"]
+    assert cli.main(["search", *words, "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    made = json.loads((tmp_path / "run" / "decisions.json").read_bytes())
+    layers, student = (next(d for d in made if d["stage"] == s) for s in ("layers", "student"))
+    assert layers["taken"] == layers["tried"][-1]["name"] == "1 layer with hops, 128 wide"
+    assert layers["tried"][-2]["name"] == "3 layers with hops"
+    sizes = [int(row["name"].partition(" ")[0].replace(",", "")) for row in student["tried"]]
+    assert (
+        sizes == sorted(sizes) and len(sizes) == 2 and student["taken"].startswith(f"{sizes[-1]:,}")
+    )
+    meta = json.loads((tmp_path / "run" / "meta.json").read_bytes())
+    assert meta["architecture"].count("Linear") == len(meta["architecture"]) - 1
+
+
 def test_test_labels_are_not_read_before_the_end(
     searched: tuple[Path, Path], tmp_path: Path
 ) -> None:

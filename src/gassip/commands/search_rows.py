@@ -89,7 +89,7 @@ def search_on_rows(
     graph, source = graph_folder(args, out)
     options = options_of(args, given, budget, graph)
     deadline = deadline_of(args)
-    steps = Steps(search=0, stage=26 if options.teach else 20, retrain=0)
+    steps = Steps(search=0, stage=33 if options.teach else 27, retrain=0)
     told = {"preset": args.preset, "large": "on", "seed": args.seed}
     with (
         connected(args.cluster, jobs_of(args)) as tasks,

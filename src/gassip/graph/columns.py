@@ -96,6 +96,11 @@ def is_missing(text: str) -> bool:
     return text.strip().lower() in MISSING
 
 
+def is_number(text: str) -> bool:
+    """Whether float32 can hold it."""
+    return _number(text) is not None
+
+
 def kind_of(column: Column, table: Table, problems: Problems) -> Kind:
     """The column's kind; told by its cells if it has none."""
     if column.kind is not None:

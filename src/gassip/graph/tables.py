@@ -176,7 +176,7 @@ def edge_ends(
             else:
                 ends[at, row] = found
     if names.weight not in edges.columns:
-        _refuse_other_weight(edges, names, problems)
+        refuse_other_weight(edges, names, problems)
         return ends, None
     return ends, full_numbers(edges, names.weight, problems)
 
@@ -191,7 +191,7 @@ def unread(edges: Table, names: Names) -> list[str]:
     return [f"{edges.name}: left out: {listed(more)} ({what})"]
 
 
-def _refuse_other_weight(edges: Table, names: Names, problems: Problems) -> None:
+def refuse_other_weight(edges: Table, names: Names, problems: Problems) -> None:
     """A column that is meant for the weights, under another name, is not left out silently."""
     meant = {f"{names.weight}s", f"edge_{names.weight}", f"edge_{names.weight}s", names.weight}
     for name in edges.columns:

@@ -134,7 +134,8 @@ def told(work: Work, error: Exception) -> GassipError:
 
     if isinstance(error, duckdb.OutOfMemoryException):
         given = work.source.memory / 2**30
-        return GassipError(f"--memory of {given:.1f} GiB does not suffice; {one_line(error)}")
+        what = one_line(error).partition(" Possible solutions")[0]
+        return GassipError(f"--memory of {given:.1f} GiB does not suffice; give more ({what})")
     return GassipError(in_file(error) or one_line(error))
 
 

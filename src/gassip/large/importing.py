@@ -14,15 +14,17 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gassip.errors import GassipError, error_of
-from gassip.graph.labels import complete_masks
-from gassip.graph.preparation import Preparation, fit_preparation
+from gassip.graph.columns import Column, Problems, Table, objects
+from gassip.graph.preparation import Preparation
 from gassip.graph.store import beside, write_ids, write_meta
-from gassip.graph.table_frames import table_of_frame
-from gassip.large.arrays import Appending, mapped, permuted_rows
+from gassip.graph.tables import Names, refuse_other_weight, unread
+from gassip.large import faults
+from gassip.large.arrays import mapped, permuted_rows
 from gassip.large.csr import EdgeSorter, ordered_edges, places
 from gassip.large.database import (
     WORK,
@@ -38,12 +40,10 @@ from gassip.large.database import (
     resumable,
     run,
 )
-from gassip.large.sources import Source, place_of
+from gassip.large.node_columns import SPLITS, write_features, write_labels
+from gassip.large.sources import Source
 
-SAMPLE, COPIES = 200_000, 64  # nodes on which the preparation is fitted; bytes of a cell
-MOST_ERRORS = 10
 EDGES = 2_000_000  # that are joined at once
-SPLITS = {"train": 1, "val": 2, "test": 3}
 
 
 def import_tables(source: Source, out: Path, *, overwrite: bool = False, say: Say = print) -> None:
@@ -107,25 +107,26 @@ def id_type(work: Work) -> str:
 
 
 def check_nodes(work: Work, split: bool) -> None:
-    where = work.source.nodes[0]
-    lines = []
+    nodes, lines = work.source.nodes, list[str]()
     if not work.one("SELECT count(*) FROM nodes"):
-        raise GassipError(f"{where} has no rows")
+        raise GassipError(f"{nodes[0]} has no rows")
     if missing := work.one(
         "SELECT count(*) FROM nodes WHERE id IS NULL OR CAST(id AS VARCHAR) = ''"
     ):
-        lines.append(f"{where}: {missing:,} nodes have no id")
-    query = "SELECT id, count(*) FROM nodes WHERE id IS NOT NULL GROUP BY id HAVING count(*) > 1"
-    for name, count in work.rows(f"{query} LIMIT {MOST_ERRORS}"):
-        where_not = place_of(work.source.nodes, str(name))
-        lines.append(f"{where_not}: id {str(name)!r} is there {count} times")
+        lines += faults.faults(nodes, ["id"], faults.empty, f"{missing:,} nodes have no id")
+    query = "SELECT CAST(id AS VARCHAR) FROM nodes WHERE id IS NOT NULL GROUP BY id"
+    query += f" HAVING count(*) > 1 LIMIT {faults.MOST}"
+    if twice := [row[0] for row in work.rows(query)]:
+        told = f"id {twice[0]!r} is there more than once"
+        lines += faults.faults(nodes, ["id"], faults.repeated(twice), told)
     if split:
         known = ", ".join(quoted(name) for name in SPLITS)
         query = f"SELECT split, count(*) FROM nodes WHERE split NOT IN ({known}, '') GROUP BY split"
-        for name, count in work.rows(f"{query} LIMIT {MOST_ERRORS}"):
-            lines.append(f"{where}: split {name!r} ({count:,} nodes); use train, val, test or none")
+        if odd := work.rows(f"{query} LIMIT 1"):
+            told = f"split {odd[0][0]!r} ({odd[0][1]:,} nodes); use train, val, test or none"
+            lines += faults.faults(nodes, ["split"], faults.unknown_split(tuple(SPLITS)), told)
     if lines:
-        raise error_of(lines[:MOST_ERRORS])
+        raise error_of(lines)
 
 
 # Edges
@@ -133,7 +134,7 @@ def check_nodes(work: Work, split: bool) -> None:
 
 def sort_edges(work: Work) -> None:
     """raw-*.npy: senders by receiver, distinct, without loops, in the order of the files."""
-    weighted = "weight" in columns_of(work, work.source.edges)
+    weighted = check_edge_columns(work)
     nodes = work.one("SELECT count(*) FROM nodes")
     loops = rows = 0
     with EdgeSorter(work.folder, "raw-", nodes, weighted) as sorter:
@@ -141,7 +142,7 @@ def sort_edges(work: Work) -> None:
             if batch.column(0).null_count or batch.column(1).null_count:
                 raise error_of(unknown_ends(work))
             sender, receiver = (batch.column(k).to_numpy() for k in range(2))
-            weight = batch.column(2).to_numpy() if weighted else None
+            weight = weights_of(work, batch.column(2)) if weighted else None
             keep = sender != receiver
             if not keep.all():
                 sender, receiver = sender[keep], receiver[keep]
@@ -159,10 +160,34 @@ def sort_edges(work: Work) -> None:
         work.notes.append(f"{sorter.given - kept:,} repeated edges dropped")
 
 
+def check_edge_columns(work: Work) -> bool:
+    """Whether edges have weights; columns that are not read are noted, or refused if they are
+    meant to be weights."""
+    there, where = columns_of(work, work.source.edges), str(work.source.edges[0])
+    table = Table(
+        name=where, columns={name: Column(name, None, objects([])) for name in there}, rows=0
+    )
+    problems = Problems()
+    if "weight" not in there:
+        refuse_other_weight(table, Names(), problems)
+        problems.end()
+    work.notes += unread(table, Names())
+    return "weight" in there
+
+
+def weights_of(work: Work, column: Any) -> np.ndarray:
+    """Of a batch of edges [e] float32: finite and not negative."""
+    weight = np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float32)
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        told = "column weight holds what is not a number of 0 or more"
+        raise error_of(faults.faults(work.source.edges, ["weight"], faults.no_weight, told))
+    return weight
+
+
 def joined_edges(work: Work, weighted: bool) -> str:
     """Numbers of both ends, and the weight; an end that is no node has none."""
     relation, kind = reader(work.source.edges, ("source", "target")), id_type(work)
-    weight = ", CAST(weight AS FLOAT)" if weighted else ""
+    weight = ", TRY_CAST(weight AS FLOAT)" if weighted else ""
     ends = " ".join(
         f"LEFT JOIN nodes {name} ON {name}.id = CAST(edges.{end} AS {kind})"
         for name, end in (("a", "source"), ("b", "target"))
@@ -172,66 +197,16 @@ def joined_edges(work: Work, weighted: bool) -> str:
 
 def unknown_ends(work: Work) -> list[str]:
     """The first few ends of edges that are no nodes."""
-    lines, relation = [], reader(work.source.edges, ("source", "target"))
+    edges, lines = work.source.edges, list[str]()
     for end in ("source", "target"):
         name = f"CAST({end} AS {id_type(work)})"
-        query = f"SELECT {name}, count(*) FROM {relation} ANTI JOIN nodes ON nodes.id = {name}"
-        for end_id, count in work.rows(f"{query} GROUP BY 1 LIMIT {MOST_ERRORS}"):
-            where = place_of(work.source.edges, str(end_id))
-            lines.append(f"{where}: {end} {str(end_id)!r} is no id of a node ({count:,} edges)")
-    return lines[:MOST_ERRORS]
-
-
-# Labels and features
-
-
-def write_labels(work: Work) -> None:
-    """raw-y.npy and raw-split.npy; classes in the order of their names."""
-    query = "SELECT DISTINCT label FROM nodes WHERE label IS NOT NULL AND label <> '' ORDER BY 1"
-    names = tuple(str(row[0]) for row in work.rows(query))
-    if len(names) < 2:
-        raise GassipError(f"{work.source.nodes[0]}: column label has {len(names)} classes; need 2")
-    run(work, f"CREATE OR REPLACE TABLE classes AS {query}")
-    there = [row[0] for row in work.rows("DESCRIBE nodes")]
-    cases = " ".join(f"WHEN {quoted(name)} THEN {k}" for name, k in SPLITS.items())
-    part = f"CASE split {cases} ELSE 0 END" if "split" in there else "0"
-    number = "SELECT label, row_number() OVER (ORDER BY label) - 1 AS c FROM classes"
-    joined = f"nodes LEFT JOIN ({number}) AS numbered USING (label)"
-    rows = list(batches(work, f"SELECT coalesce(c, -1), {part} FROM {joined} ORDER BY __k"))
-    labels = np.concatenate([batch.column(0).to_numpy() for batch in rows]).astype(np.int32)
-    parts = np.concatenate([batch.column(1).to_numpy() for batch in rows]).astype(np.int8)
-    given = [parts == k if (parts == k).any() else None for k in SPLITS.values()]
-    masks = complete_masks(given, labels.astype(np.int64), names, work.source.seed, work.notes)
-    for number_of_split, mask in zip(SPLITS.values(), masks, strict=True):
-        parts[mask] = number_of_split
-    np.save(work.folder / "raw-y.npy", labels)
-    np.save(work.folder / "raw-split.npy", parts)
-    (work.folder / "classes.json").write_text(json.dumps(names), encoding="utf-8")
-
-
-def write_features(work: Work) -> None:
-    """raw-x.npy: the columns, prepared as a sample of the nodes says."""
-    there = [row[0] for row in work.rows("DESCRIBE nodes")]
-    columns = [name for name in there if name not in ("id", "label", "split", "__k")]
-    if not columns:
-        where = work.source.nodes[0]
-        raise GassipError(f"{where} has no feature column besides id, label and split")
-    chosen = ", ".join(named(name) for name in columns)
-    count = min(SAMPLE, work.source.own_memory // (COPIES * len(columns)))
-    sample = f"SELECT {chosen} FROM nodes USING SAMPLE reservoir({count} ROWS) REPEATABLE (1)"
-    name = work.source.nodes[0].name
-    table = table_of_frame(work.database.cursor().execute(sample).df(), name)
-    preparation = fit_preparation(table, columns, work.notes)
-    features, at = len(preparation.feature_names), 0
-    with Appending(work.folder / "raw-x.npy", "float32", (features,)) as x:
-        for batch in batches(work, f"SELECT {chosen}, __k FROM nodes"):  # as they were written
-            numbers = batch.column(len(columns)).to_numpy()
-            if not np.array_equal(numbers, np.arange(at, at + len(numbers))):
-                raise GassipError("DuckDB gave the nodes in another order; import again")
-            frame = batch.select(range(len(columns))).to_pandas()
-            x.append(preparation.apply(table_of_frame(frame, name)))
-            at += len(numbers)
-    (work.folder / "preparation.json").write_text(preparation.to_json(), encoding="utf-8")
+        query = f"SELECT CAST({name} AS VARCHAR), count(*) FROM {reader(edges, (end,))}"
+        query += f" ANTI JOIN nodes ON nodes.id = {name} GROUP BY 1 LIMIT {faults.MOST}"
+        unknown = {str(found or ""): count for found, count in work.rows(query)}
+        for first, count in list(unknown.items())[:1]:
+            told = f"{end} {first!r} is no id of a node ({count:,} edges)"
+            lines += faults.faults(edges, [end], faults.no_node(end, unknown), told)
+    return lines
 
 
 # The folder

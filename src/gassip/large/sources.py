@@ -74,14 +74,3 @@ def file_kind(path: Path) -> str:
     if kind not in ("csv", "parquet"):
         raise GassipError(f"{path} is neither CSV nor Parquet")
     return kind
-
-
-def place_of(paths: Sequence[Path], text: str) -> str:
-    """The file and line in which a text stands first, if a CSV holds it; else the first file."""
-    for path in paths:
-        if path.suffix.lower() == ".csv":
-            with path.open(encoding="utf-8", errors="replace") as file:
-                for number, line in enumerate(file, 1):
-                    if text in line.rstrip("\n").split(","):
-                        return f"{path}, line {number}"
-    return str(paths[0])

@@ -22,6 +22,7 @@ from gassip.nn.net import Architecture, Net
 OPS = ("Linear", "SAGEConv", "TAG2", "TAG3", "TAG4")  # by the farthest hop
 MOST_HOPS = len(OPS) - 1
 PIECE = 2**15  # rows that are scaled at once
+WEIGHT_DECAY = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Shape:
     depth: int = 2  # layers in all
     dropout: float = 0.2
     signed: bool = False  # trained on S^k x − S^{k−1} x instead of S^k x
+    decay: float = WEIGHT_DECAY  # of all weights
 
     @property
     def architecture(self) -> Architecture:
@@ -42,8 +44,9 @@ class Shape:
     def __str__(self) -> str:
         whole = self.hops == tuple(range(self.hops[-1] + 1))
         which = f"0-{self.hops[-1]}" if whole else "+".join(map(str, self.hops))
-        signed = ", signed" if self.signed else ""
-        return f"hops {which}, {self.depth} layers of {self.width}, dropout {self.dropout}{signed}"
+        more = ", signed" if self.signed else ""
+        more += f", decay {self.decay:g}" if self.decay != WEIGHT_DECAY else ""
+        return f"hops {which}, {self.depth} layers of {self.width}, dropout {self.dropout}{more}"
 
 
 def fresh(features: int, classes: int, shape: Shape) -> Net:

@@ -17,7 +17,7 @@ from gassip.large.arrays import slab
 from gassip.large.hops import ROWS
 from gassip.large.rows.run import Outcome
 from gassip.large.rows.scores import SPLITS
-from gassip.large.rows.training import LR, WEIGHT_DECAY
+from gassip.large.rows.training import LR
 from gassip.nn.size import Size, macs_of, packed
 from gassip.runs.format import DECISIONS, PREPARATION, STATISTICS, write_tensors
 from gassip.runs.history import history_csv, history_svg
@@ -111,7 +111,7 @@ def _meta(outcome: Outcome, sized: Size) -> Meta:
     recipe = Recipe(
         epochs=max(1, found.trained.epoch),
         lr=LR,
-        weight_decay=WEIGHT_DECAY,
+        weight_decay=found.student.shape.decay,
         dropout=net.dropout,
         label_weight=found.label_weight,
         labels_in_training=bool(found.student.label_weight),

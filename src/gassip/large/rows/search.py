@@ -45,6 +45,7 @@ RUNG_EPOCHS = 20
 TEACHERS, TEACHER_WIDTH, CHAIN_WIDTH = 3, 256, 64
 MOST_SEGMENTS = 3
 CANDIDATES, WIDE, LAYERS = 0.3, 0.4, 0.4  # shares of the time left: a quarter is the student's
+STRONG_DECAYS = 1e-2, 1e-1  # of weights, against columns of noise
 PRUNE_FROM = 4  # as the setting of `best`
 HIGHEST = "validation score; the highest is taken"
 
@@ -91,29 +92,31 @@ def search_rows(trials: Trials, options: Options) -> Found:
     made: list[Decision] = []
     with trials.pace.within(CANDIDATES):
         shapes = halving(trials, made)
-    chain, teacher = None, None
+    shape, length, teacher = shapes[0], 1, None
     if options.teach and not trials.late:
         with trials.pace.within(WIDE):
             wide = [replace(shape, width=teacher_width(trials)) for shape in shapes[:TEACHERS]]
             teachers = trials.train_all("teacher", 0, wide, fit=True)
         with trials.pace.within(LAYERS):
-            chain = grown(trials, teachers, made)
-        layers = 0 if chain is None else chain.length - 1
-        trials.pace.keep(layers * trials.pace.passing)  # the scores of all nodes pass them too
+            leading = best_of(trials, teachers)
+            chain, length = grown(trials, leading, made)
+        shape = leading.shape
+        trials.pace.keep((length - 1) * trials.pace.passing)  # for the scores of all nodes
         teacher = taught(trials, teachers, chain, made)
     probs = None if teacher is None else teacher.others
-    trained, student = best_student(trials, shapes[0], chain, probs, options, made)
+    trained, student = best_student(trials, shape, length, probs, options, made)
     found = Found(trained=trained, student=student, probs=probs, decisions=tuple(made))
     found = with_labels(trials, found, teacher, options)
     return replace(found, cut=trials.late or trials.pace.shortened)
 
 
 def candidates(steps: int) -> list[Shape]:
-    """Hops 0..k for every k; the farthest without hop 0; other dropout, depth and basis."""
+    """Hops 0..k for every k; the farthest without hop 0; other dropout, decay, depth, basis."""
     upto = [tuple(range(k + 1)) for k in range(steps + 1)]
     shapes = [Shape(hops=hops) for hops in reversed(upto)]
     for hops in (upto[-1], upto[min(2, steps)]):
         shapes += [Shape(hops=hops, dropout=0.5), Shape(hops=hops, signed=True)]
+        shapes += [Shape(hops=hops, decay=decay) for decay in STRONG_DECAYS]
     shapes.append(Shape(hops=upto[-1], depth=3))
     if steps > 1:
         shapes.append(Shape(hops=upto[-1][1:]))
@@ -128,7 +131,8 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
     tried: list[Row] = []
     while True:
         table = train.first(rows)
-        answers = trials.train_all("candidate", number, shapes, table=table, epochs=RUNG_EPOCHS)
+        epochs = rung_epochs(rows)
+        answers = trials.train_all("candidate", number, shapes, table=table, epochs=epochs)
         results = [(trained.shape, trained) for trained in answers]
         number += len(results)
         results.sort(key=lambda pair: -pair[1].value)
@@ -149,6 +153,11 @@ def halving(trials: Trials, made: list[Decision]) -> list[Shape]:
     return shapes
 
 
+def rung_epochs(rows: int) -> int:
+    """So many; of few rows more, since a net of a few steps tells nothing."""
+    return max(RUNG_EPOCHS, min(epochs_for(rows), RUNG_EPOCHS * FEWEST_ROWS // max(1, rows)))
+
+
 def teacher_width(trials: Trials) -> int:
     return TEACHER_WIDTH if len(trials.tables.train) >= 20_000 else TEACHER_WIDTH // 2
 
@@ -159,15 +168,22 @@ def chain_width(trials: Trials) -> int:
     return CHAIN_WIDTH if nodes <= 2_000_000 else CHAIN_WIDTH // 2
 
 
-def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> Chain | None:
+def best_of(trials: Trials, teachers: Sequence[Trained]) -> Trained:
+    """The first, unless another validates better beyond chance."""
+    best = max(teachers, key=lambda teacher: teacher.value)
+    return best if trials.gain(best, teachers[0]) > SCORE_SIGMAS else teachers[0]
+
+
+def grown(trials: Trials, wide: Trained, made: list[Decision]) -> tuple[Chain | None, int]:
     """Layers with hops on a net of moderate width, as long as each validates better; None: the
-    first did not."""
+    first did not. And how many a student has: as many, unless a wide net of one validates better
+    still."""
     if trials.late or not trials.affords_layer(chain_width(trials)):
-        return None
-    shape = replace(teachers[0].shape, width=chain_width(trials))
+        return None, 1
+    shape = replace(wide.shape, width=chain_width(trials))
     base = trials.train("teacher layer", 0, shape)
     chain, rows = trials.begin(base), [_row("1 layer with hops", base, 0.0)]
-    upper = Shape(hops=UPPER_HOPS, width=chain_width(trials), dropout=shape.dropout)
+    upper = replace(shape, hops=UPPER_HOPS, depth=2, signed=False)
     while chain.length < MOST_SEGMENTS and trials.affords_layer(upper.width):
         longer = trials.longer(chain, "teacher layer", upper)
         statistic = trials.gain(longer.trained, chain.trained)
@@ -176,9 +192,14 @@ def grown(trials: Trials, teachers: Sequence[Trained], made: list[Decision]) -> 
             break
         chain = longer
     chain.release()
-    taken = str(rows[chain.length - 1]["name"])
+    taken, length = str(rows[chain.length - 1]["name"]), chain.length
+    if length > 1:
+        statistic = trials.gain(wide, chain.trained)
+        rows.append(_row(f"1 layer with hops, {wide.shape.width} wide", wide, statistic))
+        if statistic > SCORE_SIGMAS:
+            taken, length = str(rows[-1]["name"]), 1
     made.append(_decision("layers", taken, rows))
-    return chain if chain.length > 1 else None
+    return (chain if chain.length > 1 else None), length
 
 
 def taught(
@@ -210,15 +231,15 @@ def _mean_others(trials: Trials, teachers: Sequence[Trained]) -> Tensor:
 def best_student(
     trials: Trials,
     shape: Shape,
-    chain: Chain | None,
+    length: int,
     probs: Tensor | None,
     options: Options,
     made: list[Decision],
 ) -> tuple[Trained, Student]:
-    """The smallest size, unless a larger one validates better beyond chance. While the student is
-    behind the best candidate beyond chance, sizes grow on, up to a teacher's."""
-    length = 1 if chain is None else chain.length
+    """The smallest size, unless a larger one validates better beyond chance. While the last one
+    does, sizes grow on, up to a teacher's; once if the student is behind the best candidate."""
     waiting, best = sizes_of(trials, options), None
+    given = len(waiting)
     rows: list[Row] = []
     while waiting:
         size = waiting.pop(0)
@@ -228,9 +249,11 @@ def best_student(
         trained = train_student(trials, asked, probs)
         statistic = 0.0 if best is None else trials.gain(trained, best)
         rows.append(_row(f"{trained.net.num_weights()[0]:,} weights", trained, statistic))
-        if best is None or statistic > SCORE_SIGMAS:
+        better = statistic > SCORE_SIGMAS
+        if best is None or better:
             best, taken, chosen = trained, str(rows[-1]["name"]), asked
-        if not waiting and behind_candidate(trials, best):
+        once = len(rows) == given and behind_candidate(trials, best)
+        if not waiting and (better or once):
             waiting = larger(trials, shape, size, options)
     assert best is not None
     early = trials.best_candidate
@@ -294,7 +317,7 @@ def train_student(trials: Trials, asked: Student, probs: Tensor | None) -> Train
         hidden = chain.last.layers[-1].weight.shape[0]
         most = TEACHER_WIDTH if chain.length == length - 1 else chain_width(trials)
         width = fitting(trials, len(UPPER_HOPS) * hidden, share, most)
-        upper = Shape(hops=UPPER_HOPS, width=width, dropout=dropout)
+        upper = replace(first, hops=UPPER_HOPS, width=width, depth=2, signed=False)
         with trials.pace.within(1 / (length - chain.length)):
             chain = trials.longer(
                 chain, stage, upper, probs, prune_to=share, fit=True, offsets=offsets

@@ -29,7 +29,7 @@ from gassip.train.gradual_pruning import Pruning
 from gassip.train.trainer import seeded
 
 BLOCK = 2**15  # rows that are judged at once
-LR, WEIGHT_DECAY = 5e-3, 1e-4
+LR = 5e-3
 JUDGED_FROM = 2 / 3  # of the epochs, as pruning ends; before that no epoch is the best
 
 
@@ -108,7 +108,7 @@ def train_rows(
             basis = Basis.fit(table.rows[: 4 * BLOCK], table.scaling, features)
         pruning = _pruning(net, prune_to, total)
         keep, ended, seen = _Keep(metric), False, 0
-        step = Adam(lr=LR, weight_decay=WEIGHT_DECAY).of(list(net.parameters()))
+        step = Adam(lr=LR, weight_decay=shape.decay).of(list(net.parameters()))
         batch = 1024 if len(table) <= 200_000 else 4096
         for epoch in range(1, total + 1):
             rate = (1 + math.cos(math.pi * (epoch - 1) / total)) / 2

@@ -30,6 +30,7 @@ from gassip.large.rows.training import Table, Trained, epochs_for, folded_probs,
 from gassip.metrics import Metric
 from gassip.nn.net import Net
 from gassip.nn.size import macs_of
+from gassip.train.deadline import Deadline
 from gassip.train.leaderboard import Standing, kind_of
 from gassip.train.plan import Row
 
@@ -150,10 +151,10 @@ class Trials:
                     own = self.train(stage, first + k, shape, table=table, epochs=epochs, fit=fit)
                 made.append(own)
             return made
-        tables = self.tables
-        shared = (table or tables.train, tables.val, self._settings(tables, 0, epochs))
-        asked = [self._asked(shape, shared[0], 0, epochs) for shape in shapes]
-        answers = [self._recalled(stage, first + k, own) for k, own in enumerate(asked)]
+        tables, given = self.tables, table or self.tables.train
+        shared = (given, tables.val, for_workers(self._settings(tables, 0, epochs)))
+        asked = [self._asked(shape, given, 0, epochs) for shape in shapes]
+        answers = [self._recalled(stage, first + k, asked[k]) for k in range(len(shapes))]
         wanting = [k for k, answer in enumerate(answers) if answer is None]
         items = [(shapes[k], seed_of(self.seed, stage, first + k)) for k in wanting]
 
@@ -300,10 +301,19 @@ class Trials:
         )
 
 
+def for_workers(settings: dict[str, Any]) -> dict[str, Any]:
+    """A deadline by the time of day: the clock of a Deadline is that of one machine."""
+    deadline = settings.pop("deadline")
+    until = None if deadline is None else time.time() + deadline.left
+    return settings | {"until": until}
+
+
 def train_task(shared: tuple[Table, Table, dict[str, Any]], shape: Shape, seed: int) -> Trained:
     """One training, here or on a worker, with as many threads as there: equal bits."""
     table, val, settings = shared
     began, settings = time.perf_counter(), dict(settings)
+    if (until := settings.pop("until", None)) is not None:
+        settings["deadline"] = Deadline.after(until - time.time())
     torch.set_num_threads(settings.pop("threads"))
     made = train_rows(shape, table, val, seed=seed, **settings)
     return replace(made, seconds=time.perf_counter() - began)
