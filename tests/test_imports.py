@@ -46,7 +46,6 @@ RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 DEFERRED = {
     ("settings.presets", "best.facts"): "a preset reads the graph; settings alone do without torch",
     ("deploy.labelling", "commands.common"): "its own command line, `python -m gassip.runtime`",
-    ("deploy.row_runs", "commands.common"): "the same command line warns of other graphs",
     ("deploy.prediction", "commands.common"): "its own command line, `python -m gassip.runtime`",
     ("commands.completion", "cli"): "it completes the parser of the whole command line",
     ("best.edge_ranking", "graph.undirected"): "settings read the names of rankings without torch",
