@@ -62,6 +62,7 @@ from gassip.paper.choose import choose_plan
 from gassip.paper.induce import induce
 from gassip.paper.state import State
 from gassip.settings import Settings, preset
+from gassip.settings.training import Recipe
 from gassip.train.deadline import Deadline
 from gassip.train.events import Steps
 from gassip.train.leaderboard import Standing, with_taken
@@ -127,16 +128,29 @@ def search(
         if settings.best is None:
             state = supernet(on_epoch)
             return of_paper(state, settings, metric, reading.symmetrised, log)
-        with trials.telling_later():
-            cleaned = log(drop_dissimilar_edges(trials, settings.best.cleaning))
-            for first in first_candidate(settings):
-                trials.expect(first_trials(cleaned.graph, first, settings, metric))
-            state = supernet(trials.looking(on_epoch))
-            trials.number = len(state.history)
+        cleaned, state = beside_supernet(trials, settings, supernet, on_epoch, log)
         found = induce(state, settings, symmetrised=reading.symmetrised)
         found = replace(found, weighted=reading.weighted, degrees=reading.degrees)
         plan = improve(trials, state, found, cleaned, log, best_so_far)
     return with_history(plan, [*found.history, *rows], log)
+
+
+def beside_supernet(
+    trials: Trials,
+    settings: Settings,
+    supernet: Callable[[Callable[[Row], None] | None], State],
+    on_epoch: Callable[[Row], None] | None,
+    log: Decisions,
+) -> tuple[Cleaned, State]:
+    """Edge cleaning, then Algorithm 2 beside the first trials of recipes."""
+    assert settings.best is not None
+    with trials.telling_later():
+        cleaned = log(drop_dissimilar_edges(trials, settings.best.cleaning))
+        for first in first_candidate(settings):
+            trials.expect(first_trials(cleaned.graph, first, settings, trials.metric))
+        state = supernet(trials.looking(on_epoch))
+        trials.number = len(state.history)
+    return cleaned, state
 
 
 @dataclass(frozen=True)
@@ -235,30 +249,7 @@ def improve(
     settings, best = found.settings, found.settings.best
     assert best is not None
     graph, size = cleaned.graph, best.student.size_share
-    architectures = choose_candidates(state, settings, trials.metric)
-    first = first_that_learns(
-        architectures,
-        best.recipe.recipes,
-        validated(cleaned.judge.probs, graph, trials.metric),
-        commonest(graph, trials.metric),
-        lambda own, names: recipe_for(own, trials, graph, settings, log, names),
-    )
-    candidates = train_candidates(
-        trials, graph, architectures, first.name, first.recipe, best.recipe.trial_epochs
-    )
-    taken = own_recipe(trials, graph, candidates, settings, first, log)
-    name, recipe, knn_graph = taken.name, taken.recipe, None
-    later: list[Asked] = []
-    if best.teaching.teacher_hidden == 0:  # else the best are trained anew, wider
-        survivors = max(best.teaching.teachers, best.student.students)
-        beside = []
-        if best.teaching.knn > 0:
-            knn_graph = joined(graph, best.teaching.knn)
-            beside = [(KNN_STAGE, knn_request(knn_graph, architectures[0], recipe))]
-        if best.student.level and not best.student.final_ops:
-            later = plain_trials(graph, candidates, best.plain.plain, best.recipe.trial_epochs)
-        candidates = train_best(trials, graph, candidates, survivors, name, recipe, beside, later)
-        name, recipe = candidates.best_recipe
+    candidates, name, recipe, knn_graph = trained_candidates(trials, state, cleaned, settings, log)
     teacher = log(build_teacher(trials, cleaned, candidates, recipe, best.teaching, knn_graph))
     edge_mask = found.edge_mask[cleaned.kept]
     taught = replace(student_recipe(name, recipe), keep_epoch=best.student.student_keep_epoch)
@@ -285,6 +276,39 @@ def improve(
     board = [*trials.board, teacher_standing(teacher, graph, trials.metric)]
     plan = planned(found, student, keep, soft_labels)
     return replace(plan, leaderboard=with_taken(board, student.trial.name))
+
+
+def trained_candidates(
+    trials: Trials, state: State, cleaned: Cleaned, settings: Settings, log: Decisions
+) -> tuple[Candidates, str, Recipe, Graph | None]:
+    """Candidates, the name of their recipe and the recipe, the kNN graph of one further teacher."""
+    best, graph = settings.best, cleaned.graph
+    assert best is not None
+    architectures = choose_candidates(state, settings, trials.metric)
+    first = first_that_learns(
+        architectures,
+        best.recipe.recipes,
+        validated(cleaned.judge.probs, graph, trials.metric),
+        commonest(graph, trials.metric),
+        lambda own, names: recipe_for(own, trials, graph, settings, log, names),
+    )
+    candidates = train_candidates(
+        trials, graph, architectures, first.name, first.recipe, best.recipe.trial_epochs
+    )
+    taken = own_recipe(trials, graph, candidates, settings, first, log)
+    name, recipe, knn_graph = taken.name, taken.recipe, None
+    later: list[Asked] = []
+    if best.teaching.teacher_hidden == 0:  # else the best are trained anew, wider
+        survivors = max(best.teaching.teachers, best.student.students)
+        beside = []
+        if best.teaching.knn > 0:
+            knn_graph = joined(graph, best.teaching.knn)
+            beside = [(KNN_STAGE, knn_request(knn_graph, architectures[0], recipe))]
+        if best.student.level and not best.student.final_ops:
+            later = plain_trials(graph, candidates, best.plain.plain, best.recipe.trial_epochs)
+        candidates = train_best(trials, graph, candidates, survivors, name, recipe, beside, later)
+        name, recipe = candidates.best_recipe
+    return candidates, name, recipe, knn_graph
 
 
 def recipe_for(
