@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from gassip.best.decisions import Decided, Decisions, among, numbered
-from gassip.best.pipeline import num_rows, search
+from gassip.best.pipeline import search
+from gassip.best.steps import num_rows
 from gassip.graph.graph import Graph
 from gassip.runs.write import open_run, save
 from gassip.settings import preset
@@ -101,7 +102,9 @@ def test_a_search_of_the_paper_decides_direction_and_architecture(graph: Graph) 
         few = {"epochs": 2, "warmup_epochs": 1, "direction": direction}
         found = search(graph, preset("paper", graph, few))
         assert found.decisions[0] == Decision(stage="direction", taken=direction)
-        assert [own.stage for own in found.decisions] == ["direction", "induced", "cut"]
+        stages = [own.stage for own in found.decisions]
+        assert stages[:3] == ["direction", "induced", "cut"]
+        assert stages[3:] in ([], ["induced in full"])
         assert found.symmetrised == (direction == "both")
 
 

@@ -10,12 +10,13 @@ from torch.nn import functional as F
 
 from gassip.best.candidates import choose_candidates
 from gassip.best.pipeline import search
+from gassip.best.steps import num_rows
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Layer, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import ALL_OPS, MORE_OPS
 from gassip.paper import curriculum, loop
-from gassip.paper.choose import with_dropout
+from gassip.paper.choose import Tried, level_with_the_best, sigmas_ahead, with_dropout
 from gassip.paper.induce import induce
 from gassip.paper.loop import difficulty_weights, step_alpha, step_structure, step_weights
 from gassip.paper.state import State
@@ -796,13 +797,16 @@ def test_the_best_of_the_most_probable_architectures_is_induced(graph: Graph) ->
 def test_the_dropout_of_the_retraining_is_chosen_on_validation(graph: Graph) -> None:
     dropouts = (0.98, 0.0)
     settings = QUICK.changed(
-        retrain_dropout=0.98, retrain_dropouts=(0.0, 0.98), induce_epochs=8, induced_from=1
+        retrain_dropout=0.98,
+        retrain_dropouts=(0.0, 0.98),
+        induce_epochs=8,
+        retrain_epochs=8,
+        induced_from=1,
     )
     alone = search(graph, settings.changed(retrain_dropouts=()), seed=2)
     assert "induced" not in [own.stage for own in alone.decisions]
-    short = replace(alone, recipe=replace(alone.recipe, epochs=8))
     values = [
-        sum(retrain(graph, with_dropout(short, p), seed=s).accuracy["val"] for s in range(3)) / 3
+        sum(retrain(graph, with_dropout(alone, p), seed=s).accuracy["val"] for s in range(3)) / 3
         for p in dropouts
     ]
     found = search(graph, settings, seed=2)
@@ -811,9 +815,38 @@ def test_the_dropout_of_the_retraining_is_chosen_on_validation(graph: Graph) -> 
     # a dropout that is named twice is tried once
     assert [row["score"] for row in decision.tried] == pytest.approx(values)
     best = dropouts[values.index(max(values))]
-    assert found.recipe == replace(alone.recipe, dropout=best)  # whole epochs again
+    assert found.recipe == replace(alone.recipe, dropout=best)
     assert decision.taken == f"{found.architecture}, dropout {best:g}"
     assert same(alone, found)
+
+
+def test_plans_that_are_level_after_short_trainings_are_trained_in_full(graph: Graph) -> None:
+    settings = QUICK.changed(retrain_dropouts=(0.0,), induce_epochs=1, induced_from=3)
+    found = search(graph, settings, seed=2)
+    short, in_full = found.decisions[-2:]
+    assert (short.stage, in_full.stage) == ("induced", "induced in full")
+    again = {row["name"]: row["score"] for row in in_full.tried}
+    assert 1 < len(again) <= len(short.tried) == 6
+    assert in_full.taken == max(again, key=lambda name: float(again[name]))
+    assert in_full.taken == f"{found.architecture}, dropout {found.recipe.dropout:g}"
+    assert found.recipe.epochs == 4
+    whole = [retrain(graph, found, seed=seed).accuracy["val"] for seed in range(3)]
+    assert again[in_full.taken] == pytest.approx(sum(whole) / 3)
+    told = [row for row in found.history if "stage" in row]
+    assert [row["val_score"] for row in told] == [
+        row["score"] for decision in (short, in_full) for row in decision.tried
+    ]
+    assert len(found.history) <= num_rows(settings)
+
+
+def test_a_plan_behind_beyond_chance_is_not_trained_in_full(graph: Graph) -> None:
+    """Of 100 nodes the best has all right; another 3 fewer (−1.76), one 5 fewer (−2.29)."""
+    plan = search(graph, QUICK.changed(induced_from=1), seed=2)
+    best, behind, far = (
+        Tried(plan, 1 - k / 100, (torch.arange(100) >= k).double()) for k in (0, 3, 5)
+    )
+    assert level_with_the_best([best, behind, far]) == [best, behind]
+    assert sigmas_ahead(far, best) == pytest.approx(-2.294, abs=1e-3)
 
 
 def test_an_undefined_metric_does_not_stop_the_choice_of_an_architecture(graph: Graph) -> None:

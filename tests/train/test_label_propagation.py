@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from gassip.baselines.correct_and_smooth import CorrectAndSmooth, Smoothed
 from gassip.baselines.label_propagation import LabelPropagation
 from gassip.best.label_propagation import fit_weights, label_weight, raises_likelihood
-from gassip.best.pipeline import num_rows, search
+from gassip.best.pipeline import search
+from gassip.best.steps import num_rows
 from gassip.best.trials import Trial, validated
 from gassip.budget.fit import Budget, fit_budget
 from gassip.cli import main

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from gassip.baselines._shared.searched import Searched
-from gassip.best.pipeline import num_rows, search
+from gassip.best.pipeline import search
+from gassip.best.steps import num_rows
 from gassip.graph.graph import Graph
 from gassip.runs.checkpoint import FolderCheckpoint
 from gassip.train.context import RunContext
@@ -24,7 +25,7 @@ from gassip.train.plan import Plan
 class GassipMethod(Searched):
     """Algorithm 2 on these settings."""
 
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
 
     def num_steps(self, graph: Graph) -> int:
         return num_rows(self.settings)

@@ -17,8 +17,9 @@ from torch import Tensor
 from gassip.best import pipeline
 from gassip.best.decisions import Decisions
 from gassip.best.incumbent import BestSoFar, Incumbent, plan_of
-from gassip.best.pipeline import Checkpoint, planned_steps
+from gassip.best.pipeline import Checkpoint
 from gassip.best.plain import first_plain
+from gassip.best.steps import planned_steps
 from gassip.best.trials import Memory, Trained, Trials
 from gassip.graph.graph import Graph
 from gassip.metrics import Metric

@@ -30,7 +30,7 @@ from gassip.best.incumbent import BestSoFar, plan_of
 from gassip.best.label_propagation import add_label_propagation
 from gassip.best.learning import commonest, first_that_learns
 from gassip.best.level import keep_level, plain_trials
-from gassip.best.plain import HIGHEST, choose_plain, plain_architectures
+from gassip.best.plain import HIGHEST, choose_plain
 from gassip.best.pruning import is_behind, prune_if_behind
 from gassip.best.recipe import (
     Taken,
@@ -64,7 +64,6 @@ from gassip.paper.state import State
 from gassip.settings import Settings, preset
 from gassip.settings.training import Recipe
 from gassip.train.deadline import Deadline
-from gassip.train.events import Steps
 from gassip.train.leaderboard import Standing, with_taken
 from gassip.train.plan import Plan, Row, symmetrised, unweighted
 from gassip.train.trainer import seeded
@@ -126,8 +125,7 @@ def search(
         return with_history(plan, rows, log)
     with seeded(seed, graph.device), closing(trials):
         if settings.best is None:
-            state = supernet(on_epoch)
-            return of_paper(state, settings, metric, reading.symmetrised, log)
+            return of_paper(supernet(on_epoch), settings, metric, reading.symmetrised, log, tell)
         cleaned, state = beside_supernet(trials, settings, supernet, on_epoch, log)
         found = induce(state, settings, symmetrised=reading.symmetrised)
         found = replace(found, weighted=reading.weighted, degrees=reading.degrees)
@@ -191,13 +189,25 @@ def with_history(plan: Plan, rows: list[Row], log: Decisions) -> Plan:
     return replace(plan, history=rows, seconds=seconds, decisions=tuple(log.made))
 
 
-def of_paper(state: State, settings: Settings, metric: Metric, both: bool, log: Decisions) -> Plan:
+def of_paper(
+    state: State,
+    settings: Settings,
+    metric: Metric,
+    both: bool,
+    log: Decisions,
+    tell: Callable[[Row], None],
+) -> Plan:
     """What the paper's method hands over (Algorithm 2, lines 9-11)."""
-    began = time.perf_counter()
-    plan, decisions = choose_plan(state, settings, metric, symmetrised=both)
+    began, rows = time.perf_counter(), list(state.history)
+
+    def trained(row: Row) -> None:
+        rows.append({"epoch": len(rows) + 1} | row)
+        tell(rows[-1])
+
+    plan, decisions = choose_plan(state, settings, metric, symmetrised=both, tell=trained)
     log.made.extend(decisions)
     seconds = plan.seconds + time.perf_counter() - began
-    return replace(plan, seconds=seconds, decisions=tuple(log.made))
+    return replace(plan, history=rows, seconds=seconds, decisions=tuple(log.made))
 
 
 def plain_plan(
@@ -370,37 +380,3 @@ def planned(found: Plan, student: Chosen, edge_keep: Tensor, teacher: Tensor) ->
         feature_index=net.feature_index,
         teacher=teacher,
     )
-
-
-def planned_steps(settings: Settings) -> Steps:
-    """The steps of a search and of the final training that are likely."""
-    epochs, nets = settings.search.epochs, 0
-    if settings.best is not None:
-        likely = settings.changed(size_steps=(), label_propagation=False)
-        epochs = 0 if settings.best.plain.plain_only else epochs
-        nets = num_rows(likely) - epochs
-    return Steps(search=epochs, stage=nets, retrain=settings.retraining.epochs)
-
-
-def num_rows(settings: Settings) -> int:
-    """Epochs of a search and, after them, the most nets that its stages train."""
-    epochs, best = settings.search.epochs, settings.best
-    if best is None:
-        return epochs
-    beside = 2  # features standardised, classes weighted
-    if best.plain.plain_only:
-        return len(best.recipe.recipes) + beside + len(plain_architectures(settings)) - 1
-    teaching, pruning = best.teaching, best.pruning
-    names = best.recipe.recipes
-    recipes = 2 * (len(names) + beside) + teaching.teachers if len(names) > 1 else beside
-    regressions = 1 + len(best.cleaning.clean_shares)
-    wider = teaching.teachers if teaching.teacher_hidden > 0 else 0
-    cuts = len(best.edges.edge_rankings) + len(best.edges.edge_shares)
-    pruned = (best.student.students + len(pruning.prune_candidates)) * (1 + len(pruning.size_steps))
-    with_labels = best.labels.label_propagation and best.labels.serves == "own"
-    labels = teaching.teachers + 1 if with_labels else 0
-    survivors = max(teaching.teachers, best.student.students)
-    teachers = best.candidates.candidates + (wider or survivors) + int(teaching.knn > 0)
-    level = (4 + len(best.plain.plain)) * best.student.level
-    students = best.student.students + 1 + cuts + pruned * bool(pruning.size_steps) + level + labels
-    return epochs + recipes + regressions + teachers + students

@@ -34,7 +34,8 @@ def edge_front(graph: "Graph", given: dict[str, Any], args: argparse.Namespace) 
     """The same net with all edges, then each share of edges by each ranking."""
     from gassip.best.edge_ranking import RANKINGS as SCORES
     from gassip.best.edge_ranking import Known
-    from gassip.best.pipeline import num_rows, search
+    from gassip.best.pipeline import search
+    from gassip.best.steps import num_rows
     from gassip.large.cluster import connected
     from gassip.settings import preset
 

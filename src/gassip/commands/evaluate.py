@@ -121,7 +121,7 @@ def _rows_result(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _search_again(run: "Run", graph: "Graph", seed: int, quiet: bool) -> "Plan":
-    from gassip.best.pipeline import num_rows
+    from gassip.best.steps import num_rows
     from gassip.budget.budget import Budget
     from gassip.budget.candidates import choose, search_within
     from gassip.budget.fit import fit_budget

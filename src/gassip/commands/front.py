@@ -177,7 +177,8 @@ def front(
     graph: "Graph", given: dict[str, Any], args: argparse.Namespace, nets: list[Kept]
 ) -> list[Point]:
     """The points, the largest net first; the GCNs after them. The nets found go into `nets`."""
-    from gassip.best.pipeline import num_rows, search
+    from gassip.best.pipeline import search
+    from gassip.best.steps import num_rows
     from gassip.large.cluster import connected
     from gassip.settings import preset
 

@@ -175,7 +175,7 @@ def _search(
 ) -> "tuple[Meta, Sequence[Decision], bool]":
     """What was written, what was decided, and whether a time limit cut the search short."""
     from gassip.best.anytime import both
-    from gassip.best.pipeline import planned_steps
+    from gassip.best.steps import planned_steps
     from gassip.budget.fit import check_possible
     from gassip.budget.timed import Limit, Search
     from gassip.runs.checkpoint import FolderCheckpoint

@@ -25,8 +25,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from gassip.best.anytime import both
-from gassip.best.pipeline import num_rows, planned_steps, search
+from gassip.best.pipeline import search
 from gassip.best.serves import weigh_graphs
+from gassip.best.steps import num_rows, planned_steps
 from gassip.budget.budget import Budget
 from gassip.budget.fit import check_possible, retrain_within
 from gassip.budget.timed import Limit, Search

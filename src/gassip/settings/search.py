@@ -122,7 +122,11 @@ class Search(Part):
         "which these are: the most probable by α, or as many of these as of those that validate "
         "best inside the supernet",
     )
-    induce_epochs: int = setting(100, "epochs of the trainings that choose among them", POSITIVE)
+    induce_epochs: int = setting(
+        100,
+        "epochs of the trainings that choose among them; those level with the best go on in full",
+        POSITIVE,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
