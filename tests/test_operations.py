@@ -49,9 +49,15 @@ def graph(make_graph: MakeGraph) -> Graph:
     return make_graph(3, nodes=30, edges=90, features=5, weighted=True, undirected=False)
 
 
-def two_layers(graph: Graph, op: str, *, batch_norm: bool = False) -> Net:
+def two_layers(graph: Graph, op: str, *, norm: str = "") -> Net:
     heads = 2 if OPERATIONS[op].attention else 1
-    shape = Architecture(ops=(op, op), hidden=(8,), heads=(heads,), batch_norm=batch_norm)
+    shape = Architecture(
+        ops=(op, op),
+        hidden=(8,),
+        heads=(heads,),
+        batch_norm=norm == "batch",
+        layer_norm=norm == "layer",
+    )
     return random_net(graph, shape)
 
 
@@ -90,9 +96,9 @@ def test_torch_computes_the_equation(graph: Graph, op: str, learned: bool) -> No
 
 
 @every_operation
-@pytest.mark.parametrize("batch_norm", [False, True], ids=["plain", "norm"])
-def test_numpy_agrees_with_torch(graph: Graph, tmp_path: Path, op: str, batch_norm: bool) -> None:
-    net = two_layers(graph, op, batch_norm=batch_norm)
+@pytest.mark.parametrize("norm", ["plain", "batch", "layer"])
+def test_numpy_agrees_with_torch(graph: Graph, tmp_path: Path, op: str, norm: str) -> None:
+    net = two_layers(graph, op, norm=norm)
     save_run(tmp_path / "run", graph, net, kept=1.0)
     model, expected = runtime.load(tmp_path / "run"), predict(net, graph).numpy()
     np.testing.assert_allclose(model.scores(), expected, rtol=1e-3, atol=1e-4)
@@ -117,15 +123,21 @@ def portable(graph: Graph, net: Net, folder: Path) -> tuple[OnGraph, torch.Tenso
 
 
 @every_operation
-def test_what_executorch_is_given_agrees_with_torch(graph: Graph, tmp_path: Path, op: str) -> None:
-    net = two_layers(graph, op, batch_norm=True)
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_what_executorch_is_given_agrees_with_torch(
+    graph: Graph, tmp_path: Path, op: str, norm: str
+) -> None:
+    net = two_layers(graph, op, norm=norm)
     module, x = portable(graph, net, tmp_path / "run")
     torch.testing.assert_close(module(x), predict(net, graph), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("op", ["SAGEConv", "GATConv", "APPNP5"])
-def test_what_executorch_is_given_can_be_traced(graph: Graph, tmp_path: Path, op: str) -> None:
-    net = two_layers(graph, op)
+@pytest.mark.parametrize("norm", ["plain", "layer"])
+def test_what_executorch_is_given_can_be_traced(
+    graph: Graph, tmp_path: Path, op: str, norm: str
+) -> None:
+    net = two_layers(graph, op, norm=norm)
     module, x = portable(graph, net, tmp_path / "run")
     with torch.no_grad():
         out = torch.export.export(module, (x,)).module()(x)

@@ -206,6 +206,8 @@ def test_a_recipe_starts_as_retraining_does() -> None:
     for wrong in ({"epochs": 0}, {"dropout": 1.0}, {"prune_to": -1}, {"label_weight": -0.5}):
         with pytest.raises(GassipError, match=rf"^{next(iter(wrong))} is"):
             Recipe(**wrong)
+    with pytest.raises(GassipError, match="batch_norm and layer_norm are both on; a recipe has"):
+        Recipe(batch_norm=True, layer_norm=True)
 
 
 @pytest.mark.parametrize("settings", [paper(), best(), best().changed(heads=2, final_ops="")])

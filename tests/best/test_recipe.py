@@ -2,7 +2,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+import torch
 
+from gassip.best.pipeline import search
 from gassip.best.recipe import (
     Taken,
     capped_dropout,
@@ -14,8 +16,10 @@ from gassip.best.recipe import (
     student_recipe,
 )
 from gassip.best.trials import Request, Trial
+from gassip.budget.budget import Budget
+from gassip.budget.fit import retrain_within
 from gassip.errors import GassipError
-from gassip.nn.net import Architecture
+from gassip.nn.net import Architecture, Net
 from gassip.settings import Settings, preset
 from gassip.settings.best import RECIPES
 from gassip.settings.training import Recipe
@@ -68,6 +72,11 @@ def test_a_recipe_is_what_it_says() -> None:
     assert (strong.dropout, strong.weight_decay, strong.batch_norm) == (0.8, 5e-4, False)
     assert (medium.dropout, medium.weight_decay, medium.batch_norm) == (0.5, 5e-5, False)
     assert named("given", own) == own
+    layer = named("layer", own)
+    assert layer == replace(own, batch_norm=False, layer_norm=True)
+    net = trials.train("", SHAPES[0], layer, trials.graph).net
+    assert isinstance(net.norms[0], torch.nn.LayerNorm) and net.architecture.layer_norm
+    assert not any(named(name, layer).layer_norm for name in RECIPES if name[0] in "smn")
 
 
 def test_the_first_recipe_is_the_given_one_and_the_losses_of_best() -> None:
@@ -100,6 +109,8 @@ def test_a_student_has_a_milder_recipe_where_the_recipe_is_left_to_the_tool() ->
     assert student_recipe("strong", strong) == medium
     assert student_recipe("medium", medium) == medium
     assert student_recipe("norm", norm) == replace(norm, dropout=0.0)
+    layer = named("layer", Recipe())
+    assert student_recipe("layer", layer) == replace(layer, dropout=0.0)
     assert student_recipe("given", strong) == strong
 
 
@@ -128,3 +139,13 @@ def test_dense_features_are_standardised_and_classes_weighted_if_that_validates_
     assert taken.recipe.fit_bias and found.value.name == "mild"
     assert found.decision.taken == "mild, features standardised"
     assert not choices_beside(own.graph, "accuracy", settings.changed(standardise_features=False))
+
+
+def test_a_search_by_layer_norm_hands_over_a_net_that_has_it() -> None:
+    graph = random_graph(1, nodes=60)
+    plan = search(graph, QUICK.changed(recipes=("layer",), epochs=2, warmup_epochs=1))
+    assert plan.recipe.layer_norm and not plan.recipe.batch_norm
+    assert plan.architecture.layer_norm and not plan.architecture.batch_norm
+    fitted, solution = retrain_within(graph, plan, Budget(max_params="20%", max_macs="60%"))
+    assert fitted.architecture.layer_norm and isinstance(solution.model, Net)
+    assert len(solution.model.norms) == len(fitted.architecture.hidden)

@@ -112,6 +112,8 @@ def test_macs_by_hand(path: Graph) -> None:
     # = 56; in all 140
     net = net_for(path, Architecture(ops=("GCNConv", "SAGEConv"), hidden=(3,), batch_norm=True))
     assert count_macs(net, path) == 140
+    shape = Architecture(ops=("GCNConv", "SAGEConv"), hidden=(3,), layer_norm=True)
+    assert count_macs(net_for(path, shape), path) == 140 + 3 * 12  # mean, variance, quotient
     # GAT alone 4 -> 2: 16·2 + (4 + 4)·2 + 2·4·2 + 6·(4 + 4) = 112; ARMA: 16·4 + 4·2 = 72; Linear:
     # 32
     alone = {op: count_macs(net_for(path, Architecture(ops=(op,), hidden=())), path) for op in OPS}

@@ -83,19 +83,22 @@ def test_another_precision_cannot_be_had_from_rounded_weights(saved: Path, tmp_p
 
 
 @pytest.mark.parametrize("ops", ORDERS, ids=lambda ops: "-".join(ops))
-@pytest.mark.parametrize("batch_norm", [False, True], ids=["plain", "norm"])
+@pytest.mark.parametrize("norm", ["plain", "batch", "layer"])
 def test_onnx_agrees_with_torch_for_every_operation(
-    make_graph: MakeGraph, tmp_path: Path, ops: tuple[str, ...], batch_norm: bool
+    make_graph: MakeGraph, tmp_path: Path, ops: tuple[str, ...], norm: str
 ) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    graph = make_graph(3, nodes=30, edges=120, features=9, weighted=True, undirected=batch_norm)
+    graph = make_graph(
+        3, nodes=30, edges=120, features=9, weighted=True, undirected=norm == "batch"
+    )
     inner = len(ops) - 1
     shape = Architecture(
         ops=ops,
         hidden=(8,) * inner,
         heads=(2,) * inner,
-        batch_norm=batch_norm,
-        standardised=batch_norm,
+        batch_norm=norm == "batch",
+        layer_norm=norm == "layer",
+        standardised=norm != "plain",
     )
     net = random_net(graph, shape, columns=5)
     save_run(tmp_path / "run", graph, net, soft=True)
@@ -176,19 +179,22 @@ def test_a_file_that_disagrees_is_not_written(
 
 
 @pytest.mark.parametrize("ops", ORDERS, ids=lambda ops: "-".join(ops))
-@pytest.mark.parametrize("batch_norm", [False, True], ids=["plain", "norm"])
+@pytest.mark.parametrize("norm", ["plain", "batch", "layer"])
 def test_executorch_agrees_with_torch_for_every_operation(
-    make_graph: MakeGraph, tmp_path: Path, ops: tuple[str, ...], batch_norm: bool
+    make_graph: MakeGraph, tmp_path: Path, ops: tuple[str, ...], norm: str
 ) -> None:
     pytest.importorskip("executorch")
-    graph = make_graph(3, nodes=30, edges=120, features=9, weighted=True, undirected=batch_norm)
+    graph = make_graph(
+        3, nodes=30, edges=120, features=9, weighted=True, undirected=norm == "batch"
+    )
     inner = len(ops) - 1
     shape = Architecture(
         ops=ops,
         hidden=(8,) * inner,
         heads=(2,) * inner,
-        batch_norm=batch_norm,
-        standardised=batch_norm,
+        batch_norm=norm == "batch",
+        layer_norm=norm == "layer",
+        standardised=norm != "plain",
     )
     save_run(tmp_path / "run", graph, random_net(graph, shape, columns=5), soft=True)
     run, file = open_run(tmp_path / "run"), tmp_path / "net.pte"

@@ -41,14 +41,15 @@ PAIRS = [(op, op) for op in OPERATIONS] + [
 ]
 
 
-def architecture(*ops: str, batch_norm: bool = True) -> Architecture:
+def architecture(*ops: str, norm: str = "batch") -> Architecture:
     inner = len(ops) - 1
     return Architecture(
         ops=ops,
         hidden=(8,) * inner,
         heads=(2,) * inner,
-        batch_norm=batch_norm,
-        standardised=batch_norm,
+        batch_norm=norm == "batch",
+        layer_norm=norm == "layer",
+        standardised=norm != "",
     )
 
 
@@ -91,13 +92,19 @@ def reseal(folder: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("sparse", "columns"), [(False, 4), (True, None)], ids=["dense-some-columns", "csr"]
 )
+@pytest.mark.parametrize("norm", ["batch", "layer"])
 def test_scores_are_those_of_torch(
-    make_graph: MakeGraph, tmp_path: Path, ops: tuple[str, ...], sparse: bool, columns: int | None
+    make_graph: MakeGraph,
+    tmp_path: Path,
+    ops: tuple[str, ...],
+    sparse: bool,
+    columns: int | None,
+    norm: str,
 ) -> None:
     graph = make_graph(
         3, nodes=40, edges=90, features=9, weighted=True, sparse=sparse, undirected=False
     )
-    net = random_net(graph, architecture(*ops), columns=columns)
+    net = random_net(graph, architecture(*ops, norm=norm), columns=columns)
     save_run(tmp_path / "run", graph, net, soft=True)
     run, model = open_run(tmp_path / "run"), load(tmp_path / "run")
     with torch.no_grad():
@@ -111,17 +118,20 @@ def test_scores_are_those_of_torch(
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("ops", PAIRS, ids=lambda ops: "-".join(ops))
+@pytest.mark.parametrize("norm", ["batch", "layer"])
 def test_order_and_kept_arrays_change_nothing(
     make_graph: MakeGraph,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     ops: tuple[str, ...],
     sparse: bool,
+    norm: str,
 ) -> None:
     graph = make_graph(
         9, nodes=50, edges=140, features=9, weighted=True, sparse=sparse, undirected=False
     )
-    save_run(tmp_path / "run", graph, random_net(graph, architecture(*ops), columns=6), soft=True)
+    net = random_net(graph, architecture(*ops, norm=norm), columns=6)
+    save_run(tmp_path / "run", graph, net, soft=True)
     run = open_run(tmp_path / "run")
     with torch.no_grad():
         expected = run.model(graph.x, run.edge_index, run.edge_weight)

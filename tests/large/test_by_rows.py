@@ -17,11 +17,12 @@ from gassip.large.hops import Hops, open_hops, propagate
 from gassip.large.kernels import Edges
 from gassip.large.rows.nets import Basis, Scaling, Shape, folded, fresh, joined, run_rows
 from gassip.large.writing import write_block_model
-from gassip.nn.net import Net
+from gassip.nn.net import Architecture, Net
 from gassip.nn.propagate import MaskedGraph
 from gassip.train.label_propagation import known_labels
 from gassip.train.label_propagation import label_logits as torch_label_logits
 from gassip.train.trainer import predict
+from tests.saved_runs import random_net
 
 MODEL = BlockModel(nodes=300, degree=4, features=8, classes=3)
 
@@ -78,6 +79,20 @@ def model_of(net: Net, hops: Hops) -> RowModel:
     }
     layers = layers_of(net.architecture.ops, state, 3)
     return RowModel(layers=layers, hops=hops, edges=Edges.of(hops.graph))
+
+
+def test_layer_norm_by_rows_equals_the_graph(made: tuple[Graph, Hops]) -> None:
+    """By blocks of rows, with hops behind a norm too, and of a node that is added."""
+    graph, hops = made
+    shape = Architecture(ops=("TAG2", "Linear", "SAGEConv"), hidden=(6, 5), layer_norm=True)
+    net = random_net(graph, shape)
+    model, wanted = model_of(net, hops), predict(net, graph).numpy()
+    np.testing.assert_allclose(model.scores(), wanted, rtol=1e-3, atol=1e-3)
+    senders = graph.edge_index[0, graph.edge_index[1] == 17].numpy()
+    found = model.new_node(np.array(hops.graph.array("x"))[17], senders)
+    np.testing.assert_allclose(found, wanted[17], rtol=1e-3, atol=1e-3)
+    with pytest.raises(GassipError, match="layer norm does not fold into weights"):
+        folded(net, Scaling.none(3 * 8))
 
 
 def test_joined_nets_equal_the_net_on_the_graph(made: tuple[Graph, Hops]) -> None:

@@ -6,7 +6,9 @@ import torch
 from scipy import sparse as sp
 from torch import Tensor
 from torch.nn import functional as F
+from torch_geometric.nn import LayerNorm
 
+from gassip.errors import GassipError
 from gassip.graph.csr import Csr
 from gassip.graph.graph import Graph
 from gassip.nn.net import Architecture, Layer, Net, dense_of, net_for
@@ -152,6 +154,8 @@ def test_num_weights_by_hand() -> None:
     second[:, 0] = 0  # 4 go
     net.prune([first, second])
     assert net.num_weights() == (59, 67)
+    shape = replace(two_layers("GATConv", heads=2), layer_norm=True)
+    assert Net(5, 3, shape).num_weights() == (67, 67)  # gain 4 and bias 4
 
 
 def test_architecture_reads_well() -> None:
@@ -193,6 +197,64 @@ def test_batch_norm_before_every_layer_but_the_first(graph: Graph) -> None:
     running = net.norms[0].running_mean
     assert isinstance(running, Tensor)
     torch.testing.assert_close(running, 0.1 * hidden.mean(0).detach())  # torch's momentum
+
+
+def layer_normed_path() -> tuple[Net, Tensor, Tensor]:
+    """Linear, then SAGEConv behind a layer norm, on the path 0 - 1 - 2."""
+    net = Net(1, 1, Architecture(ops=("Linear", "SAGEConv"), hidden=(2,), layer_norm=True)).eval()
+    net.load_state_dict(
+        {
+            "layers.0.weight": torch.tensor([[1.0, 3.0]]),
+            "layers.0.bias": torch.zeros(1, 2),
+            "norms.0.weight": torch.tensor([2.0, 1.0]),
+            "norms.0.bias": torch.tensor([0.0, 1.0]),
+            "layers.1.weight": torch.eye(2),  # neighbours by unit 0, the node itself by unit 1
+            "layers.1.bias": torch.zeros(1, 1),
+        }
+    )
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    return net, torch.tensor([[1.0], [2.0], [-1.0]]), edges
+
+
+def test_layer_norm_by_hand() -> None:
+    # ReLU(x W) = (1, 3), (2, 6), (0, 0): means 2, 4, 0 and deviations 1, 2, 0, so standardised
+    # (-1, 1), (-1, 1), (0, 0); with gain (2, 1) and bias (0, 1): (-2, 2), (-2, 2), (0, 1);
+    # neighbours by unit 0: -2, (-2 + 0) / 2, -2; the node itself by unit 1: 2, 2, 1
+    net, x, edges = layer_normed_path()
+    expected = torch.tensor([[0.0], [1.0], [-1.0]])
+    torch.testing.assert_close(net(x, edges), expected, rtol=0, atol=1e-4)
+
+
+def test_layer_norm_is_that_of_torch_and_of_pyg(graph: Graph) -> None:
+    shape = Architecture(ops=("GCNConv", "GATConv", "Linear"), hidden=(6, 4), layer_norm=True)
+    torch.manual_seed(0)
+    net = net_for(graph, shape).eval()
+    h = torch.randn(graph.num_nodes, 6)
+    for own in net.norms.parameters():
+        torch.nn.init.normal_(own)
+    norm, own_norm = LayerNorm(6, mode="node"), net.norms[0]
+    assert isinstance(own_norm, torch.nn.LayerNorm)
+    norm.load_state_dict(own_norm.state_dict())
+    by_torch = F.layer_norm(F.relu(h), (6,), own_norm.weight, own_norm.bias, 1e-5)
+    read = net.dropped(h, 1)
+    assert isinstance(read, Tensor)
+    torch.testing.assert_close(read, norm(F.relu(h)))
+    torch.testing.assert_close(read, by_torch)
+    assert len(net.norms) == 2 and not list(net.norms.buffers())
+
+
+def test_layer_norm_drops_units_behind_it_in_training(graph: Graph) -> None:
+    net = net_for(graph, replace(two_layers(), layer_norm=True), dropout=0.5)
+    h = torch.randn(2000, 4)
+    read, whole = net.train().dropped(h, 1), net.eval().dropped(h, 1)
+    assert isinstance(read, Tensor) and isinstance(whole, Tensor)
+    assert 0.45 < float((read == 0).float().mean()) < 0.55
+    torch.testing.assert_close(read[read != 0], 2 * whole[read != 0])
+
+
+def test_one_norm_at_a_time() -> None:
+    with pytest.raises(GassipError, match="batch_norm and layer_norm are both on"):
+        Architecture(ops=("Linear", "Linear"), hidden=(2,), batch_norm=True, layer_norm=True)
 
 
 def test_dropout_only_in_training(graph: Graph) -> None:

@@ -22,7 +22,7 @@ from gassip.runs import write as artefact
 from gassip.runs.write import Run, check_target, open_run, save, save_method
 from gassip.settings import Settings, preset
 from gassip.train.plan import Decision, Plan, Solution
-from gassip.train.trainer import predict, retrain
+from gassip.train.trainer import planned_net, predict, retrain
 from tests.conftest import random_graph
 from tests.small import with_recipe
 
@@ -35,6 +35,7 @@ SMALL = Settings.of(
     retrain_start="rewind",
 )
 Solved = tuple[Graph, Plan, Solution]
+NET = {"hidden": [8], "heads": [1], "batch_norm": False, "dropout": 0.5}
 WHOLE = (*artefact.FILES, "decisions.json", "leaderboard.json")
 
 
@@ -180,6 +181,10 @@ def test_a_foreign_meta_is_refused(folder: Path, text: str) -> None:
         {"class_names": ["a"]},
         {"net": {"hidden": [10**9], "heads": [1], "batch_norm": False, "dropout": 0.5}},
         {"net": {"hidden": [8], "heads": [3], "batch_norm": False, "dropout": 0.5}},
+        {"net": NET | {"layer_norm": True}},
+        {"net": NET | {"layer_norm": 1}},
+        {"net": NET | {"batch_norm": True, "layer_norm": True}},
+        {"recipe": {"batch_norm": True, "layer_norm": True}},
         {"settings": {"nonsense": 1}},
         {"settings": {"epochs": -1}},
         {"settings": {"retrain_weights": 5}},
@@ -199,6 +204,41 @@ def test_a_hostile_meta_is_refused_though_its_checksums_fit(
 ) -> None:
     reseal(folder, **changes)
     refused(folder, "json|safetensors")
+
+
+def test_a_net_that_was_saved_before_there_was_layer_norm(folder: Path) -> None:
+    meta = json.loads((folder / "meta.json").read_text())
+    tables = {name: dict(meta[name]) for name in ("net", "found", "recipe")}
+    assert [table.pop("layer_norm") for table in tables.values()] == [False] * 3
+    reseal(folder, **tables)
+    run = open_run(folder)
+    assert not run.model.architecture.layer_norm and not run.plan.recipe.layer_norm
+
+
+def test_a_net_with_layer_norm_survives_its_folder(solved: Solved, tmp_path: Path) -> None:
+    graph, found, _ = solved
+    plan = with_recipe(found, layer_norm=True, start="fresh")
+    shape = replace(found.architecture, layer_norm=True)
+    plan = replace(plan, architecture=shape, first_weights={}, last_weights={})
+    named = planned_net(graph, plan).named_parameters()
+    weights = {name: value.detach() for name, value in named}
+    plan = replace(plan, first_weights=weights, last_weights=weights)
+    solution = retrain(graph, plan, seed=3)
+    meta = save(tmp_path / "run", graph, plan, solution)
+    assert meta["net"]["layer_norm"] and meta["found"]["layer_norm"]
+    run = open_run(tmp_path / "run")
+    assert run.model.architecture.layer_norm and run.plan.recipe == plan.recipe
+    logits = run.model(graph.x, run.edge_index, run.edge_weight)
+    assert torch.equal(logits, predict(solution.model, solution.graph))
+    np.testing.assert_allclose(load(tmp_path / "run").scores(), logits.detach(), atol=1e-5)
+    assert retrain(graph, run.plan, seed=3).scores == solution.scores
+    tensors = load_file(tmp_path / "run" / "model.safetensors")
+    tensors["norms.0.weight"] = torch.ones(7)
+    save_file(tensors, tmp_path / "run" / "model.safetensors")
+    reseal(tmp_path / "run")
+    refused(tmp_path / "run", "model.safetensors")
+    with pytest.raises(GassipError, match="layer norm 0 must have 8 numbers"):
+        load(tmp_path / "run")
 
 
 def test_edges_outside_the_nodes_are_refused(folder: Path) -> None:

@@ -50,13 +50,14 @@ def compare(
 
 
 def builder(
-    graph: Graph, *ops: str, dropout: float = 0.5, batch_norm: bool = False, heads: int = 1
+    graph: Graph, *ops: str, dropout: float = 0.5, norm: str = "", heads: int = 1
 ) -> Callable[[], Net]:
     shape = Architecture(
         ops=ops,
         hidden=(8,) * (len(ops) - 1),
         heads=(heads,) * (len(ops) - 1),
-        batch_norm=batch_norm,
+        batch_norm=norm == "batch",
+        layer_norm=norm == "layer",
     )
     return lambda: net_for(graph, shape, dropout)
 
@@ -81,7 +82,24 @@ def test_mixed_layers_fields_of_other_depths(ops: tuple[str, ...]) -> None:
 
 def test_batch_norm_reads_every_node() -> None:
     graph = random_graph(7, nodes=40, edges=60)
-    compare(graph, builder(graph, "GCNConv", "SAGEConv", batch_norm=True))
+    net = builder(graph, "GCNConv", "SAGEConv", norm="batch")
+    compare(graph, net)
+    field = Copies([net()], [torch.Generator()], graph).field(graph.train_mask)
+    assert field.nodes.numel() == graph.num_nodes
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("ops", [("SAGEConv",) * 4, ("Linear", "GATConv", "GCNConv")])
+def test_layer_norm_reads_the_node_alone(ops: tuple[str, ...], sparse: bool) -> None:
+    graph = random_graph(7, nodes=40, edges=60, isolated=4, sparse=sparse)
+    net = builder(graph, *ops, norm="layer")
+    compare(graph, net)
+    copies, plain = (
+        Copies([build()], [torch.Generator()], graph) for build in (net, builder(graph, *ops))
+    )
+    own = copies.field(graph.train_mask)
+    assert torch.equal(own.nodes, plain.field(graph.train_mask).nodes)
+    assert own.nodes.numel() < graph.num_nodes and not copies.running
 
 
 def test_without_dropout() -> None:

@@ -17,20 +17,21 @@ from tests.conftest import random_graph
 FIRST = ("Linear", "GCNConv", "SAGEConv", "ArmaConv", "APPNP5", "TAG2", "TAG3")
 
 
-def shape(first: str, *, norm: bool = False, standardised: bool = False) -> Architecture:
+def shape(first: str, *, norm: str = "", standardised: bool = False) -> Architecture:
     return Architecture(
         ops=(first, "Linear", "Linear"),
         hidden=(5, 4),
-        batch_norm=norm,
+        batch_norm=norm == "batch",
+        layer_norm=norm == "layer",
         standardised=standardised,
     )
 
 
 @pytest.mark.parametrize("first", FIRST)
-@pytest.mark.parametrize("norm", [False, True])
-def test_rows_give_what_the_graph_gives(first: str, norm: bool) -> None:
+@pytest.mark.parametrize("norm", ["", "batch", "layer"])
+def test_rows_give_what_the_graph_gives(first: str, norm: str) -> None:
     graph = random_graph(1, nodes=30)
-    net = net_for(graph, shape(first, norm=norm, standardised=norm)).eval()
+    net = net_for(graph, shape(first, norm=norm, standardised=norm != "")).eval()
     masked = MaskedGraph.of(graph, lasting=True)
     rows = inputs(net, graph, masked)
     torch.testing.assert_close(run_rows(net, rows), net.run(graph.x, masked))
@@ -68,9 +69,10 @@ def test_one_batch_of_all_nodes_is_the_whole_graph(taught: bool, heard: bool) ->
     assert loss_of(Recipe()) is supervised
 
 
-def test_training_by_rows_takes_a_step_for_each_batch() -> None:
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_training_by_rows_takes_a_step_for_each_batch(norm: str) -> None:
     graph = random_graph(1, nodes=60)
-    net = net_for(graph, shape("TAG2", norm=True), 0.2)
+    net = net_for(graph, shape("TAG2", norm=norm), 0.2)
     before = net.layers[0].weight.detach().clone()
     loss = loss_of(Recipe(batch_rows=4))
     assert train(net, graph, epochs=3, lr=0.01, weight_decay=0.0, loss=loss) >= 1

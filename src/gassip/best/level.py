@@ -96,6 +96,7 @@ def plain_trials(
         dropout=float(PLAIN_DROPOUT),
         weight_decay=float(PLAIN_DECAY),
         batch_norm=False,
+        layer_norm=False,
         epochs=min(short, candidates.epochs),
     )
     width = best.architecture.hidden[0]

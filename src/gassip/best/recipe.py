@@ -1,9 +1,10 @@
-"""Dropout, weight decay and batch norm: recipes by name, chosen by short trainings.
+"""Dropout, weight decay and norm: recipes by name, chosen by short trainings.
 
     strong    dropout .8, weight decay 5e-4
     medium    dropout .5, weight decay 5e-5
     norm      dropout .2, weight decay 5e-5, batch norm
     mild      no dropout, weight decay 5e-5
+    layer     dropout .2, weight decay 5e-5, layer norm
 
 The first recipe stays unless another validates better beyond chance. With the recipe so taken,
 further choices each have one more training, and stay if it has the higher validation score:
@@ -37,26 +38,34 @@ from gassip.train.by_rows import fits
 from gassip.train.plan import Decision
 
 STAGE = "recipe"
+NAMED = {  # dropout, weight decay, norm
+    "strong": (0.8, 5e-4, ""),
+    "medium": (0.5, 5e-5, ""),
+    "norm": (0.2, 5e-5, "batch"),
+    "mild": (0.0, 5e-5, ""),
+    "layer": (0.2, 5e-5, "layer"),
+}
 
 
 def named(name: str, recipe: Recipe) -> Recipe:
-    """The recipe with the dropout, weight decay and batch norm that the name stands for."""
-    if name == "strong":
-        return replace(recipe, dropout=0.8, weight_decay=5e-4, batch_norm=False)
-    if name == "medium":
-        return replace(recipe, dropout=0.5, weight_decay=5e-5, batch_norm=False)
-    if name == "norm":
-        return replace(recipe, dropout=0.2, weight_decay=5e-5, batch_norm=True)
-    if name == "mild":
-        return replace(recipe, dropout=0.0, weight_decay=5e-5, batch_norm=False)
-    return recipe
+    """The recipe with the dropout, weight decay and norm that the name stands for."""
+    if name not in NAMED:
+        return recipe
+    dropout, decay, norm = NAMED[name]
+    return replace(
+        recipe,
+        dropout=dropout,
+        weight_decay=decay,
+        batch_norm=norm == "batch",
+        layer_norm=norm == "layer",
+    )
 
 
 def student_recipe(name: str, recipe: Recipe) -> Recipe:
     """Weaker regularisation for a student: it has a target for every node."""
     if name == "strong":
         return named("medium", recipe)
-    if name == "norm":
+    if name in ("norm", "layer"):
         return replace(recipe, dropout=0.0)
     return recipe
 

@@ -316,6 +316,7 @@ def shaped(ops: tuple[str, ...], width: int, heads: int, recipe: Recipe) -> Arch
         hidden=(width,) * inner,
         heads=(heads,) * inner,
         batch_norm=recipe.batch_norm,
+        layer_norm=recipe.layer_norm,
         standardised=recipe.standardised,
     )
 

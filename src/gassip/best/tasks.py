@@ -94,7 +94,12 @@ class Task:
 
 def shaped_by(architecture: Architecture, recipe: Recipe) -> Architecture:
     """With the norms that the recipe has."""
-    return replace(architecture, batch_norm=recipe.batch_norm, standardised=recipe.standardised)
+    return replace(
+        architecture,
+        batch_norm=recipe.batch_norm,
+        layer_norm=recipe.layer_norm,
+        standardised=recipe.standardised,
+    )
 
 
 def train_task(task: Task) -> Arrays:

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse as sp
 
-from gassip.deploy.numpy_layers import Layer
+from gassip.deploy.numpy_layers import Layer, standardise_rows
 from gassip.deploy.numpy_products import multiplied
 from gassip.errors import GassipError
 from gassip.large.cluster import InProcess, Tasks
@@ -56,6 +56,7 @@ def segments(layers: Sequence[Layer]) -> list[list[Layer]]:
 def entering(layer: Layer, h: np.ndarray) -> np.ndarray:
     """ReLU, and the norm in front of the layer."""
     h = np.maximum(h, 0)
+    h = standardise_rows(h, h.shape[1]) if layer.layer_norm else h
     return h if layer.scale is None or layer.shift is None else h * layer.scale + layer.shift
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from gassip.deploy.degree_buckets import groups, logs
 from gassip.deploy.numpy_graph import Inputs
-from gassip.deploy.numpy_layers import NEGATIVE_SLOPE, Layer
+from gassip.deploy.numpy_layers import EPSILON, NEGATIVE_SLOPE, Layer
 from gassip.deploy.runtime import Model
 from gassip.operations import OPERATIONS
 
@@ -82,6 +82,7 @@ class Plain(nn.Module):
     def __init__(self, layer: Layer, grouped: Grouped | None) -> None:
         super().__init__()
         self.grouped, self.operation = grouped, layer.operation
+        self.layer_norm = layer.layer_norm
         self.heads = 0 if layer.attention is None else layer.attention.shape[1]
         self.narrow_first = layer.weights[0].shape[0] < layer.weights[0].shape[1]
         tensors = {
@@ -95,9 +96,18 @@ class Plain(nn.Module):
             self.register_buffer(name, None if value is None else torch.from_numpy(np.array(value)))
 
     def forward(self, h: Tensor) -> Tensor:
-        h = h if self.scale is None else h * self.scale + self.shift
+        h = self._normed(h)
         out = self._received(h)
         return (out + h @ self.weight1 if self.operation.matrices == 2 else out) + self.bias
+
+    def _normed(self, h: Tensor) -> Tensor:
+        """The norm in front, or x as it is read."""
+        if self.scale is None:
+            return h
+        if self.layer_norm:
+            shape = [self.scale.numel()]
+            return nn.functional.layer_norm(h, shape, self.scale, self.shift, EPSILON)
+        return h * self.scale + self.shift
 
     def _received(self, h: Tensor) -> Tensor:
         if self.grouped is None:

@@ -14,7 +14,7 @@ from scipy import sparse as sp
 
 from gassip.deploy.numpy_forward import apply, label_logits
 from gassip.deploy.numpy_graph import Inputs, Step, field
-from gassip.deploy.numpy_layers import Layer, filled, standardised
+from gassip.deploy.numpy_layers import Layer, filled, standardise_rows, standardised
 from gassip.deploy.numpy_products import Room, Scratch, Sums, fresh
 from gassip.errors import GassipError
 from gassip.graph.checks import Array, Table, canonical, clean_edges, dense, normalized, pattern
@@ -140,6 +140,8 @@ class Model:
         h = standardised(self.layers[0], h)
         for at, (layer, step) in enumerate(zip(self._filled, steps, strict=True)):
             h = np.maximum(h, 0, out=h) if at else h
+            if layer.layer_norm:
+                h = standardise_rows(h, self._filled[at - 1].width)
             sums = Sums(lambda name, *shape, at=at: scratch(f"{at} {name}", *shape))
             h = apply(layer, h, step, sums)
         assert isinstance(h, np.ndarray)

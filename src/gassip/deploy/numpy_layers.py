@@ -2,6 +2,9 @@
 
     h_0 = X,   h_l = o_l(norm(ReLU(h_{l-1}))),   labels = argmax h_L
 
+    norm(h)_i = s ⊙ h_i + t                                        batch norm, by running statistics
+    norm(h)_i = s ⊙ (h_i − mean_i) / sqrt(var_i + 1e-5) + t        layer norm (`standardise_rows`)
+
     (H s + 1 t) W = [H 1] [s W; t W]: a column of ones carries the norm's shift through the weights
         (`filled`)
 
@@ -24,7 +27,7 @@ from gassip.operations import OPERATIONS, Operation
 from gassip.runs.format import Tensors
 
 NEGATIVE_SLOPE = 0.2  # of attention, as nn/propagate.py
-EPSILON = 1e-5  # of batch norm, torch's
+EPSILON = 1e-5  # of both norms, torch's
 # floats of a vector register, as scipy is compiled; a width that is no multiple costs up to a third
 # more
 LANES = 4
@@ -33,7 +36,7 @@ LANES = 4
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Layer:
     """One operation with its weights; `scale` and `shift` are the norm in front of it, where there
-    is one."""
+    is one: of layer norm what follows the mean and the deviation of each row."""
 
     op: str
     weights: tuple[Array, ...]  # [in, F] each
@@ -41,6 +44,7 @@ class Layer:
     attention: Array | None = None  # [2, H, F / H], filled: [2, H, more]
     scale: Array | None = None  # [in]
     shift: Array | None = None  # [in]
+    layer_norm: bool = False  # whether rows are standardised before scale and shift
     width: int = 0  # F before it was filled
 
     @property
@@ -61,9 +65,20 @@ def standardised(layer: Layer, x: Table) -> Table:
     return dense * layer.scale + layer.shift
 
 
+def standardise_rows(h: Array, width: int) -> Array:
+    """(h_i − mean_i) / sqrt(var_i + 1e-5) of the first `width` columns, in place: layer norm
+    without its scale and shift. Columns by which h was filled stay as they are."""
+    units = h[:, :width]
+    units -= units.mean(axis=1, keepdims=True)
+    variance = np.einsum("ij,ij->i", units, units) / np.float32(width)
+    units /= np.sqrt(variance + np.float32(EPSILON))[:, None]
+    return h
+
+
 def filled(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """The same net without norms and with widths that are multiples of LANES; the scores are its
-    first C columns.
+    """The same net with widths that are multiples of LANES and without the norms' scales and
+    shifts; the scores are its first C columns. Layer norm keeps its mean and deviation, which
+    `standardise_rows` takes over the true width.
 
     A layer with a norm behind it puts out a column of ones by its bias; the other new columns are
     zeros. Attention has at least one new column per head, the last, in which `attend` sums up.
@@ -136,7 +151,15 @@ def layers_of(ops: Sequence[str], state: Tensors, classes: int) -> tuple[Layer, 
         parts = tuple(np.ascontiguousarray(part) for part in np.split(weight, matrices, axis=1))
         scale, shift = _in_front(state, at, width)
         layers.append(
-            Layer(op=op, weights=parts, bias=bias, attention=attention, scale=scale, shift=shift)
+            Layer(
+                op=op,
+                weights=parts,
+                bias=bias,
+                attention=attention,
+                scale=scale,
+                shift=shift,
+                layer_norm=at > 0 and _is_layer_norm(state, at - 1),
+            )
         )
         width = bias.size
     if width != classes:
@@ -145,9 +168,9 @@ def layers_of(ops: Sequence[str], state: Tensors, classes: int) -> tuple[Layer, 
 
 
 def _in_front(state: Tensors, at: int, width: int) -> tuple[Array | None, Array | None]:
-    """Scale and shift in front of layer `at`: of batch norm, or of x; None where there are none."""
+    """Scale and shift in front of layer `at`: of a norm, or of x; None where there are none."""
     if at:
-        return _norm(state, at - 1) if f"norms.{at - 1}.weight" in state else (None, None)
+        return _norm(state, at - 1, width) if f"norms.{at - 1}.weight" in state else (None, None)
     scale, shift = state.get("input_scale"), state.get("input_shift")
     if (scale is None) != (shift is None) or not all(
         vector is None or vector.shape == (width,) for vector in (scale, shift)
@@ -156,8 +179,20 @@ def _in_front(state: Tensors, at: int, width: int) -> tuple[Array | None, Array 
     return scale, shift
 
 
-def _norm(state: Tensors, at: int) -> tuple[Array, Array]:
-    """Batch norm by its running mean and variance: h · scale + shift."""
+def _is_layer_norm(state: Tensors, at: int) -> bool:
+    """Whether norm `at` has no running statistics."""
+    names = [f"norms.{at}.{name}" for name in ("running_mean", "running_var")]
+    return f"norms.{at}.weight" in state and not any(name in state for name in names)
+
+
+def _norm(state: Tensors, at: int, width: int) -> tuple[Array, Array]:
+    """Batch norm by its running mean and variance, h · scale + shift; layer norm's own scale and
+    shift."""
+    if _is_layer_norm(state, at):
+        scale, shift = state[f"norms.{at}.weight"], state[f"norms.{at}.bias"]
+        if scale.shape != (width,) or shift.shape != (width,):
+            raise GassipError(f"layer norm {at} must have {width} numbers each as gain and bias")
+        return scale, shift
     mean, variance = state[f"norms.{at}.running_mean"], state[f"norms.{at}.running_var"]
     scale = state[f"norms.{at}.weight"] / np.sqrt(variance + np.float32(EPSILON))
     return scale, state[f"norms.{at}.bias"] - mean * scale

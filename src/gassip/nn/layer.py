@@ -26,6 +26,7 @@ class Architecture:
         int, ...
     ] = ()  # of GATConv in each hidden layer, 1 where not given; the output layer has one
     batch_norm: bool = False
+    layer_norm: bool = False  # instead: each node by the mean and deviation of its own units
     standardised: bool = False  # the columns of x, by mean and deviation of the training graph
 
     def __post_init__(self) -> None:
@@ -41,6 +42,11 @@ class Architecture:
             raise GassipError(
                 f"heads {list(self.heads)} do not divide the hidden widths {list(self.hidden)}"
             )
+        if self.batch_norm and self.layer_norm:
+            raise GassipError(
+                "batch_norm and layer_norm are both on; a net has one norm before each layer: "
+                "choose one"
+            )
 
     def __str__(self) -> str:
         return " ‖ ".join(self.ops)
@@ -48,6 +54,19 @@ class Architecture:
     def widths(self, features: int, classes: int) -> list[tuple[int, int]]:
         """(in, out) of every layer."""
         return list(zip([features, *self.hidden], [*self.hidden, classes], strict=True))
+
+
+def norms_of(architecture: Architecture) -> nn.ModuleList:
+    """The norm before each layer but the first; none where the architecture has none.
+
+        g ⊙ (h_i − mean) / sqrt(var + 1e-5) + b
+
+    batch norm: mean and variance of a unit over the nodes; layer norm: of a node over its units.
+    """
+    if architecture.layer_norm:
+        return nn.ModuleList(nn.LayerNorm(width) for width in architecture.hidden)
+    widths = architecture.hidden if architecture.batch_norm else ()
+    return nn.ModuleList(nn.BatchNorm1d(width) for width in widths)
 
 
 class Layer(nn.Module):

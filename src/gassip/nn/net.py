@@ -8,7 +8,7 @@ its weight matrix.
 """
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from gassip.graph.csr import Csr
@@ -18,6 +18,7 @@ from gassip.nn.kernels import product, transform
 from gassip.nn.layer import Architecture as Architecture
 from gassip.nn.layer import Layer as Layer
 from gassip.nn.layer import Layers as Layers
+from gassip.nn.layer import norms_of
 from gassip.nn.model import Model as Model
 from gassip.nn.propagate import MaskedGraph
 from gassip.operations import OPERATIONS
@@ -66,9 +67,7 @@ class Net(Model):
         for name, start in (("input_scale", torch.ones), ("input_shift", torch.zeros)):
             value = start(widths[0][0]) if architecture.standardised else None
             self.register_buffer(name, value)
-        self.norms = nn.ModuleList(
-            nn.BatchNorm1d(width[0]) for width in widths[1:] if architecture.batch_norm
-        )
+        self.norms = norms_of(architecture)
         for l in range(len(self.layers)):
             self.register_buffer(f"weight_keep_{l}", None)
 

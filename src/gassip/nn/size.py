@@ -1,6 +1,6 @@
 """What a net weighs: weights stored, bytes on disk, edges, multiply-adds of one inference.
 
-    MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + Σ norms N·F (+ N·D where x is standardised)
+    MACs = Σ_l [ nnz(h_l)·B_l + propagate_l ] + norms (+ N·D where x is standardised)
 
 h_l is dense but for a sparse X, of which only the stored values in columns that the net reads
 count; B_l is the number of columns of the layer's weight matrix, every weight counted, removed or
@@ -12,8 +12,13 @@ not. `Operation.macs` of operations.py is the cost of propagation:
     K steps      K times that of the norm, and K N·F
     none         0
 
-and, where training labels count beside the net, that of passing them on. Normalising edges, but for
-attention, ReLU and biases are not counted.
+and, where training labels count beside the net, that of passing them on. The norm before a layer
+that reads F units takes
+
+    batch norm   N·F: a factor and a summand
+    layer norm   4 N·F: mean, variance, quotient, and these two
+
+Normalising edges, but for attention, ReLU and biases are not counted.
 
 Shapes: N nodes, E directed edges kept, F width of a layer's output, B columns of its weight matrix,
 H heads.
@@ -31,6 +36,8 @@ from gassip.graph.graph import Graph
 from gassip.nn.net import Model, Net
 from gassip.operations import OPERATIONS, SPREAD
 from gassip.runs.format import write_tensors
+
+BATCH_NORM, LAYER_NORM = 1, 4  # multiply-adds of a norm per node and unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +90,10 @@ def macs_of(net: Net, *, nodes: int, edges: int, read: int) -> int:
     total = read * columns
     if net.architecture.standardised:  # its zeros are no longer zeros
         total = nodes * rows * (columns + 1)
+    per_unit = BATCH_NORM * net.architecture.batch_norm + LAYER_NORM * net.architecture.layer_norm
     for layer in list(net.layers)[1:]:
         rows, columns = layer.weight.shape
-        total += rows * nodes * (columns + net.architecture.batch_norm)
+        total += rows * nodes * (columns + per_unit)
     for layer in net.layers:
         total += OPERATIONS[layer.ops[0]].macs(
             edges=edges, nodes=nodes, width=layer.out_width, heads=layer.heads

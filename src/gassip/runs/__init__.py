@@ -42,9 +42,11 @@ meta.json, schema 2 (strict JSON; null where a number is not defined):
     symmetrised       whether every edge is read both ways
     soft_edges        whether kept edges weigh M_G besides what was given
     architecture      list of operation names, one per layer
-    net               hidden and heads (lists, one per hidden layer), batch_norm, dropout: what
-                      rebuilds `Net`; and label_weight of the label-propagation logits (0: none)
-    found             ops, hidden, heads, batch_norm of what was found: the net's before shrinking
+    net               hidden and heads (lists, one per hidden layer), batch_norm, layer_norm
+                      (absent: false), dropout: what rebuilds `Net`; and label_weight of the
+                      label-propagation logits (0: none)
+    found             ops, hidden, heads, batch_norm, layer_norm of what was found: the net's before
+                      shrinking
     weights_kept, weights_total, edges_kept, edges_total: by the masks, of the net that was
         retrained
     size              what is physically there: params stored, bytes of model.safetensors, edges,

@@ -47,16 +47,27 @@ _KINDS: dict[str, type] = {
 }
 
 
-_FOUND_KINDS: dict[str, type] = {"ops": list, "hidden": list, "heads": list, "batch_norm": bool}
+_FOUND_KINDS: dict[str, type] = {
+    "ops": list,
+    "hidden": list,
+    "heads": list,
+    "batch_norm": bool,
+    "layer_norm": bool,
+}
 
 
 _NET_KINDS: dict[str, type] = {
     "hidden": list,
     "heads": list,
     "batch_norm": bool,
+    "layer_norm": bool,
     "dropout": float,
     "label_weight": float,
 }
+
+
+# of nets that were saved before there was such an entry
+_BEFORE: Meta = {"label_weight": 0.0, "layer_norm": False}
 
 
 _LOADED: dict[str, type] = {"seed": int, "undirected": bool, "normalize": bool}
@@ -81,8 +92,8 @@ def checked_meta(folder: Path) -> Meta:
     _check_kinds(path, meta, _KINDS)
     if meta["schema"] != 1:
         _check_kinds(path, meta, {"recipe": dict, "symmetrised": bool, "soft_edges": bool})
-    _check_kinds(path, {"label_weight": 0.0} | meta["net"], _NET_KINDS)
-    _check_kinds(path, meta["found"], _FOUND_KINDS)
+    _check_kinds(path, _BEFORE | meta["net"], _NET_KINDS)
+    _check_kinds(path, _BEFORE | meta["found"], _FOUND_KINDS)
     _check_kinds(path, meta["seconds"], {"search": float, "retrain": float})
     _check_kinds(path, meta["source"], _SOURCE_KINDS.get(meta["source"].get("kind"), {"kind": str}))
     if not all(isinstance(name, str) for name in (*meta["class_names"], *meta["architecture"])):

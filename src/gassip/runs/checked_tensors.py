@@ -89,10 +89,11 @@ def _empty_net(path: Path, meta: Meta, shape: Meta, feature_index: Tensor | None
             hidden=tuple(shape["hidden"]),
             heads=tuple(shape["heads"]),
             batch_norm=shape["batch_norm"],
+            layer_norm=shape.get("layer_norm", False),
             standardised=shape.get("standardised") is True,
         )
     except GassipError as error:
-        raise GassipError(f"{where}: hidden and heads do not fit each other ({error})") from error
+        raise GassipError(f"{where}: sizes and norms do not fit each other ({error})") from error
     if feature_index is not None:
         _check_index(path, meta["features"], feature_index)
     with torch.device("meta"):

@@ -19,7 +19,7 @@ from gassip.settings.fields import (
 )
 from gassip.settings.training import Keep, PruneRule
 
-RECIPES = ("strong", "medium", "norm", "mild", "given")
+RECIPES = ("strong", "medium", "norm", "mild", "layer", "given")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +33,12 @@ class Cleaning(Part):
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeTrials(Part):
-    """Dropout, weight decay and batch norm, chosen by short trainings."""
+    """Dropout, weight decay and norm, chosen by short trainings."""
 
     recipes: tuple[str, ...] = setting(
         ("strong", "medium", "norm"),
-        "recipes that compete: strong, medium, norm, mild, or given (the retrain settings); "
-        "the first stays unless another validates better",
+        "recipes that compete: strong, medium, norm, mild, layer, or given (the retrain "
+        "settings); the first stays unless another validates better",
     )
     trial_epochs: int = setting(
         50,

@@ -4,6 +4,7 @@ follows."""
 from dataclasses import dataclass
 from typing import Literal
 
+from gassip.errors import GassipError
 from gassip.settings.fields import NOT_NEGATIVE, POSITIVE, PROBABILITY, Part, setting
 
 Start = Literal["fresh", "rewind", "inherit"]
@@ -56,6 +57,7 @@ class Recipe(Part):
     weight_decay: float = setting(5e-4, "weight decay", NOT_NEGATIVE)
     dropout: float = setting(0.8, "dropout before each layer", PROBABILITY)
     batch_norm: bool = setting(False, "batch norm before each layer but the first")
+    layer_norm: bool = setting(False, "layer norm there instead: each node over its own units")
     standardised: bool = setting(False, "columns of x standardised in front of the first layer")
     keep_epoch: Keep = setting("best", "epoch that is kept")
     class_weights: bool = setting(False, "classes weighted by their inverse frequency in the loss")
@@ -86,6 +88,13 @@ class Recipe(Part):
     labels_in_training: bool = setting(
         True, "whether these logits are added in training too, or at prediction alone"
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_norm and self.layer_norm:
+            raise GassipError(
+                "batch_norm and layer_norm are both on; a recipe has one norm: choose one"
+            )
 
     @staticmethod
     def of(retraining: Retraining, *, batch_norm: bool = False) -> "Recipe":

@@ -16,6 +16,8 @@ removes only what is exactly without effect:
                    a constant for GCNConv and ArmaConv, nor for PageRank, nor for SAGEConv at a node
                    without edges, and inside GATConv it shifts logits under a LeakyReLU: there the
                    unit stays
+                   Under a layer norm every unit has a part in the mean and the variance of all:
+                   none of them goes, and none is constant behind it
     operation      SAGEConv or ArmaConv without neighbour weights is Linear; so is any other without
                    weights
 
@@ -139,6 +141,8 @@ def simplified(state: State, architecture: Architecture) -> Architecture:
 def fold_constants(state: State, architecture: Architecture, l: int) -> None:
     """Units of hidden layer l without input: their constant goes into the next layer's bias where
     that is exact."""
+    if architecture.layer_norm:  # constant in front of the norm, but not behind it
+        return
     weight, following = state[f"layers.{l}.weight"], state[f"layers.{l + 1}.weight"]
     width, operation = architecture.hidden[l], OPERATIONS[architecture.ops[l + 1]]
     constant = ~_by_unit(weight != 0, width).any(0)
@@ -165,7 +169,7 @@ def alive_rows(state: State, architecture: Architecture) -> list[Tensor]:
     weights = [state[f"layers.{l}.weight"] != 0 for l in range(len(hidden) + 1)]
     rows = [torch.ones(0)] * len(weights)
     for l in range(len(hidden), 0, -1):
-        keep = weights[l].any(1)
+        keep = weights[l].any(1) | architecture.layer_norm  # its mean reads every unit
         if OPERATIONS[architecture.ops[l - 1]].attention:
             heads = architecture.heads[l - 1]
             vectors = state[f"layers.{l - 1}.attention"].flatten(1)

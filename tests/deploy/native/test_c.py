@@ -67,6 +67,7 @@ def save(
     label_weight: float = 0,
     undirected: bool = True,
     sparse: bool = False,
+    norm: str = "batch",
 ) -> Path:
     graph = make_graph(
         3, nodes=30, edges=60, features=9, weighted=True, undirected=undirected, sparse=sparse
@@ -76,7 +77,8 @@ def save(
         ops=ops,
         hidden=(8,) * inner,
         heads=(2,) * inner,
-        batch_norm=inner > 0,
+        batch_norm=inner > 0 and norm == "batch",
+        layer_norm=inner > 0 and norm == "layer",
         standardised=inner > 0,
     )
     net = random_net(graph, shape, columns=5)
@@ -86,14 +88,18 @@ def save(
 
 
 @pytest.mark.parametrize("op", OPERATIONS)
+@pytest.mark.parametrize("norm", ["batch", "layer"])
 @needs_compiler
-def test_c_computes_what_the_runtime_does(make_graph: MakeGraph, tmp_path: Path, op: str) -> None:
-    """Two layers with batch norm, all nodes, each node alone and a node that is added."""
+def test_c_computes_what_the_runtime_does(
+    make_graph: MakeGraph, tmp_path: Path, op: str, norm: str
+) -> None:
+    """Two layers with a norm between them, all nodes, each node alone and a node that is added."""
     directed = op in ("GATConv", "APPNP5", "TAG3")
-    run = save(tmp_path / "run", make_graph, (op, op), undirected=not directed, sparse=directed)
+    sizes = {"undirected": not directed, "sparse": directed}
+    run = save(tmp_path / "run", make_graph, (op, op), norm=norm, **sizes)
     net = native_net(run, "float32")
     inputs = net.model.stored
-    assert net.model.undirected is not directed
+    assert net.model.undirected is not directed and net.layer_norm is (norm == "layer")
     with compiled(c_file(net, "tried", golden(net)), "tried", net.classes) as made:
         assert made is not None
         library = made[0]
@@ -127,6 +133,20 @@ def test_labels_that_count_and_fewer_bits(
         np.testing.assert_allclose(made[0].node(inputs, 4), expected[4], rtol=1e-4, atol=1e-4)
         wanted = net.model.run(joined(inputs, x, ends, both_ways=True), [30])[0]
         np.testing.assert_allclose(made[0].new_node(inputs, x, ends), wanted, rtol=1e-4, atol=1e-4)
+
+
+@needs_compiler
+def test_a_net_with_layer_norm_says_so_to_the_compiler(
+    make_graph: MakeGraph, tmp_path: Path
+) -> None:
+    """The others are compiled as the module of WebAssembly was."""
+    three = ("SAGEConv", "Linear", "GCNConv")
+    for norm in ("batch", "layer"):
+        run = save(tmp_path / norm, make_graph, three, norm=norm)
+        said = to_c(run, tmp_path / f"{norm}.c", precision="int8", with_graph=True)
+        assert "agrees with the runtime" in said
+        text = (tmp_path / f"{norm}.c").read_text()
+        assert ("#define GASSIP_LAYER_NORM" in text) is (norm == "layer")
 
 
 @needs_compiler

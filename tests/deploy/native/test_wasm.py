@@ -17,6 +17,7 @@ from gassip.deploy.native.graphs import graph_arrays
 from gassip.deploy.native.in_node import Ran, in_node, node
 from gassip.deploy.native.net import native_net
 from gassip.deploy.native.net_bytes import net_bytes
+from gassip.deploy.native.page import to_html
 from gassip.deploy.native.sample import golden
 from gassip.deploy.native.wasm_file import js, wasm_file
 from gassip.errors import GassipError
@@ -84,6 +85,16 @@ def test_node_computes_what_the_runtime_does(
     assert ran is not None
     np.testing.assert_allclose(ran.scores, net.model.run(net.model.stored), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(ran.new_scores, rows.new_scores, rtol=1e-4, atol=1e-4)
+
+
+def test_layer_norm_is_refused_by_name(make_graph: MakeGraph, tmp_path: Path) -> None:
+    """The module that is shipped was built without it."""
+    run = save(tmp_path / "run", make_graph, ("SAGEConv", "GCNConv"), norm="layer")
+    told = "layer norm, which the shipped module of WebAssembly does not .* use --format c"
+    for write, out in ((to_wasm, "net.mjs"), (to_html, "net.html")):
+        with pytest.raises(GassipError, match=told):
+            write(run, tmp_path / out)
+        assert not (tmp_path / out).exists()
 
 
 @needs_node

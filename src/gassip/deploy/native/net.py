@@ -1,7 +1,8 @@
 """A net as plain arrays, as core.c reads it; what core.c cannot compute is refused.
 
     int8        q = round(w / s), s = max|column| / 127, as gassip.runs.format
-    norm        h · times + shift in front of a layer, of batch norm's running statistics
+    norm        h · times + shift in front of a layer, of batch norm's running statistics; or of
+                layer norm, behind the mean and deviation of each row
 
 core.c knows the norms in NORMS and the fields of `Operation`, `Layer` and `Model` that are named
 below. A field that it does not know and that is not at its default is an error, so that an
@@ -32,7 +33,7 @@ NativePrecision = Literal["float32", "int8"]
 # training and counting read the others of Operation
 OPERATION_FIELDS = ("norm", "matrices", "steps", "scale", "back", "start")
 OPERATION_IGNORED = ("node_dropout", "space", "large", "cheaper", "shorter")
-LAYER_FIELDS = ("op", "weights", "bias", "attention", "scale", "shift", "width")
+LAYER_FIELDS = ("op", "weights", "bias", "attention", "scale", "shift", "layer_norm", "width")
 MODEL_FIELDS = (
     "layers",
     "class_names",
@@ -92,6 +93,7 @@ class NativeLayer:
     attention: Array | None  # [2, F]
     times: Array | None  # [in]
     shift: Array | None  # [in]
+    layer_norm: bool = False  # whether rows are standardised before these two
 
     @property
     def width(self) -> int:
@@ -111,6 +113,11 @@ class NativeNet:
     def read(self) -> int:
         """d, the features that the net reads."""
         return int(self.layers[0].weight.shape[0])
+
+    @property
+    def layer_norm(self) -> bool:
+        """Whether core.c is compiled with layer norm."""
+        return any(layer.layer_norm for layer in self.layers)
 
     @property
     def classes(self) -> int:
@@ -201,4 +208,5 @@ def _layer(layer: Layer, precision: NativePrecision) -> NativeLayer:
         attention=None if attention is None else attention.reshape(2, -1).astype(np.float32),
         times=None if layer.scale is None else layer.scale.astype(np.float32),
         shift=None if layer.shift is None else layer.shift.astype(np.float32),
+        layer_norm=layer.layer_norm,
     )

@@ -17,6 +17,11 @@ def net_bytes(net: NativeNet) -> bytes:
             f"the net has {len(net.layers)} layers; WebAssembly reads at most {MOST_LAYERS}; "
             f"use --format runtime or onnx"
         )
+    if net.layer_norm:
+        raise GassipError(
+            "the net has layer norm, which the shipped module of WebAssembly does not compute; "
+            "use --format c, runtime or onnx"
+        )
     index = net.model.feature_index
     words = [*_head(net), *(word for layer in net.layers for word in _sizes(layer))]
     parts = [b"".join(words)]

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from gassip.deploy.numpy_layers import Layer
+from gassip.deploy.numpy_layers import EPSILON, Layer
 from gassip.deploy.runtime import Model
 from gassip.operations import Operation
 
@@ -56,7 +56,11 @@ def start(build: Builder, model: Model) -> str:
 
 def between(build: Builder, layer: Layer, h: str) -> str:
     """ReLU, and the norm where there is one."""
-    return scaled(build, layer, build.add("Relu", h))
+    h = build.add("Relu", h)
+    if not layer.layer_norm or layer.scale is None or layer.shift is None:
+        return scaled(build, layer, h)
+    own = [build.constant(layer.scale), build.constant(layer.shift)]
+    return build.add("LayerNormalization", h, *own, axis=-1, epsilon=EPSILON)
 
 
 def scaled(build: Builder, layer: Layer, h: str) -> str:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from gassip.errors import GassipError
 from gassip.nn.dropout import kept_like
 from gassip.nn.net import Architecture, Net
 
@@ -170,7 +171,8 @@ def folded(net: Net, scaling: Scaling, basis: Basis | None = None) -> Net:
 def affine(net: Net, at: int) -> tuple[Tensor, Tensor]:
     """Batch norm in evaluation: h · scale + shift."""
     norm = net.norms[at]
-    assert isinstance(norm, torch.nn.BatchNorm1d)
+    if not isinstance(norm, torch.nn.BatchNorm1d):
+        raise GassipError("layer norm does not fold into weights; nets over hops have batch norm")
     assert norm.running_var is not None and norm.running_mean is not None
     scale = norm.weight / (norm.running_var + norm.eps).sqrt()
     return scale, norm.bias - norm.running_mean * scale

@@ -62,9 +62,11 @@ class Copies:
             for name in named[0]
         }
         self.keeps = [_stacked_keep(nets, l) for l in range(len(nets[0].layers))]
-        widths = [layer.weight.shape[0] for layer in list(nets[0].layers)[1:] if nets[0].norms]
+        batch_norm = nets[0].architecture.batch_norm
         self.running = [
-            (torch.zeros(self.count, width), torch.ones(self.count, width)) for width in widths
+            (torch.zeros(self.count, width), torch.ones(self.count, width))
+            for width in nets[0].architecture.hidden
+            if batch_norm
         ]
 
     def state(self) -> dict[str, list[Tensor]]:
@@ -76,12 +78,13 @@ class Copies:
 
     def field(self, targets: Tensor) -> Field:
         """The field of the nodes marked in `targets`; batch norm reads every node, so with it
-        nothing is left out."""
+        nothing is left out. Layer norm reads the node alone."""
         nodes = torch.nonzero(targets).squeeze(1)
         y, sizes = self.graph.y[nodes], [nodes.numel()]
+        everything = self.net.architecture.batch_norm
         for layer in reversed(list(self.net.layers)):
-            if self.net.norms or OPERATIONS[layer.ops[0]].norm is not None:
-                nodes = with_neighbours(nodes, self.graph, everything=bool(self.net.norms))
+            if everything or OPERATIONS[layer.ops[0]].norm is not None:
+                nodes = with_neighbours(nodes, self.graph, everything=everything)
             sizes.append(nodes.numel())
         place = torch.full((self.graph.num_nodes,), -1)
         place[nodes] = torch.arange(nodes.numel())
@@ -171,9 +174,14 @@ class Copies:
         return bits
 
     def _norm(self, l: int, h: Tensor, training: bool) -> Tensor:
-        """`nn.BatchNorm1d` of each copy."""
-        norm, (mean, var) = self.net.norms[l], self.running[l]
+        """The norm of each copy, `nn.BatchNorm1d` or `nn.LayerNorm`."""
+        norm = self.net.norms[l]
+        if isinstance(norm, nn.LayerNorm):
+            gain, shift = (self.weights[f"norms.{l}.{name}"] for name in ("weight", "bias"))
+            own = F.layer_norm(h, norm.normalized_shape, eps=norm.eps)
+            return own * gain.unsqueeze(1) + shift.unsqueeze(1)
         assert isinstance(norm, nn.BatchNorm1d) and norm.momentum is not None
+        mean, var = self.running[l]
         wide = h.transpose(0, 1).reshape(h.shape[1], -1)  # [N, R·F]: one channel per copy and unit
         weight, bias = (
             self.weights[f"norms.{l}.{name}"].reshape(-1) for name in ("weight", "bias")

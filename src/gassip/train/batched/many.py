@@ -12,8 +12,8 @@ a sparse X is most of the memory, so its weights are visited once per epoch, cop
 gradient, step of Adam, what validation reads of them, what the next epoch reads of them. Autograd
 has the rest, all copies side by side.
 
-Operations of one step and batch norm are covered. A model that is not exactly a `Net` of these, or
-is on a GPU, is trained by single runs instead.
+Operations of one step, batch norm and layer norm are covered. A model that is not exactly a `Net`
+of these, or is on a GPU, is trained by single runs instead.
 
 Shapes: R copies, N nodes, n nodes of a field, D features, F width of a layer, B columns of its
 weights, C classes.
