@@ -15,11 +15,11 @@ from gassip.deploy.native import wasm_file as writing
 from gassip.deploy.native.export import compared_in_node, to_wasm
 from gassip.deploy.native.graphs import graph_arrays
 from gassip.deploy.native.in_node import Ran, in_node, node
-from gassip.deploy.native.net import native_net
+from gassip.deploy.native.net import NativePrecision, native_net
 from gassip.deploy.native.net_bytes import net_bytes
 from gassip.deploy.native.page import to_html
 from gassip.deploy.native.sample import golden
-from gassip.deploy.native.wasm_file import js, wasm_file
+from gassip.deploy.native.wasm_file import NAMES, js, read, wasm_file
 from gassip.errors import GassipError
 from gassip.operations import OPERATIONS
 from tests.deploy.native.test_c import MakeGraph, save
@@ -67,8 +67,9 @@ def test_the_shipped_module_is_what_its_source_makes(
 
 @needs_node
 @pytest.mark.parametrize("op", OPERATIONS)
+@pytest.mark.parametrize("norm", ["batch", "layer"])
 def test_node_computes_what_the_runtime_does(
-    make_graph: MakeGraph, tmp_path: Path, op: str
+    make_graph: MakeGraph, tmp_path: Path, op: str, norm: str
 ) -> None:
     directed = op in ("GATConv", "APPNP5", "TAG3")
     run = save(
@@ -78,6 +79,7 @@ def test_node_computes_what_the_runtime_does(
         undirected=not directed,
         sparse=directed,
         label_weight=0.5 * directed,
+        norm=norm,
     )
     net = native_net(run, "int8" if directed else "float32")
     rows = golden(net)
@@ -87,21 +89,44 @@ def test_node_computes_what_the_runtime_does(
     np.testing.assert_allclose(ran.new_scores, rows.new_scores, rtol=1e-4, atol=1e-4)
 
 
-def test_layer_norm_is_refused_by_name(make_graph: MakeGraph, tmp_path: Path) -> None:
-    """The module that is shipped was built without it."""
-    run = save(tmp_path / "run", make_graph, ("SAGEConv", "GCNConv"), norm="layer")
-    told = "layer norm, which the shipped module of WebAssembly does not .* use --format c"
-    for write, out in ((to_wasm, "net.mjs"), (to_html, "net.html")):
-        with pytest.raises(GassipError, match=told):
-            write(run, tmp_path / out)
-        assert not (tmp_path / out).exists()
+@needs_node
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_deep_net_with_layer_norm_as_a_module_and_in_a_page(
+    make_graph: MakeGraph, tmp_path: Path, precision: NativePrecision
+) -> None:
+    """All nodes at once, and each alone from its field; a page's own constants, read by node."""
+    six = ("SAGEConv", "GCNConv", "GATConv", "Linear", "TAG2", "GCNConv")
+    run = save(tmp_path / "run", make_graph, six, norm="layer")
+    module, page = tmp_path / "out.mjs", tmp_path / "out.html"
+    said = to_wasm(run, module, precision=precision, with_graph=True)
+    assert "agrees with the runtime" in said
+    assert "agrees with the runtime" in to_html(run, page, precision=precision)
+    script = """
+const net = await load();
+const alone = Array.from({ length: net.nodes }, (_, node) => Array.from(net.scoresOf(node)));
+console.log(JSON.stringify([Array.from(net.scores()), alone]));
+"""
+    net = native_net(run, precision)
+    assert [layer.layer_norm for layer in net.layers] == [False, *[True] * 5]
+    expected = net.model.run(net.model.stored)
+    for text in (module.read_text(), loader_of(page.read_text())):
+        scores, alone = json.loads(evaluate(tmp_path, text, script))
+        np.testing.assert_allclose(np.reshape(scores, (30, 3)), expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(alone, expected, rtol=1e-4, atol=1e-4)
+
+
+def loader_of(page: str) -> str:
+    """The constants and the loader of a page, as a module."""
+    script = page.split("<script>")[1].split(read("page.js"))[0]
+    return f"{script}\nexport {{ {NAMES} }};\n"
 
 
 @needs_node
+@pytest.mark.parametrize("norm", ["batch", "layer"])
 def test_the_module_alone_labels_its_graph_and_new_nodes(
-    make_graph: MakeGraph, tmp_path: Path
+    make_graph: MakeGraph, tmp_path: Path, norm: str
 ) -> None:
-    run = save(tmp_path / "run", make_graph, ("GCNConv", "SAGEConv"))
+    run = save(tmp_path / "run", make_graph, ("GCNConv", "SAGEConv"), norm=norm)
     said = to_wasm(run, tmp_path / "out.mjs", with_graph=True)
     assert "agrees with the runtime" in said
     model = native_net(run, "float32").model
@@ -136,7 +161,7 @@ const attempt = async (what) => {
 };
 for (let length = 0; length < bytes.length; length += 37)
   said.add(await attempt(() => GassipNet.open(module, bytes.slice(0, length), META)));
-const sizes = [0, 1, 2, 3, 5, 8, 9, 15, 16, 20, 21, 22, 23, 25, 26, 30, 31, 32, 33];
+const sizes = [0, 1, 2, 3, 5, 8, 9, 15, 16, 20, 21, 22, 23, 24, 25, 26, 30, 31, 32, 33, 34];
 for (const word of sizes) {
   const bad = bytes.slice();
   new DataView(bad.buffer).setInt32(4 * word, -77, true);
@@ -178,13 +203,45 @@ def test_bytes_of_a_net_by_hand(make_graph: MakeGraph, tmp_path: Path) -> None:
     net = native_net(save(tmp_path / "run", make_graph, ("GCNConv",)), "float32")
     words = np.frombuffer(net_bytes(net), dtype="<i4")
     assert words.size == 15 + 10 + 15 + 3 + 5
-    assert words[:8].tolist() == [0x314E4E47, 1, 5, 3, 1, 9, 0, 1]
+    assert words[:8].tolist() == [0x324E4E47, 1, 5, 3, 1, 9, 0, 1]
     assert words[15:25][[0, 5, 6, 7, 8, 9]].tolist() == [1, 1, 5, 3, 1, 0]
     np.testing.assert_array_equal(words[25:40].view("<f4"), net.layers[0].weight.ravel())
     assert net.model.feature_index is not None
     np.testing.assert_array_equal(words[43:], net.model.feature_index)
     small = native_net(tmp_path / "run", "int8")
     assert len(net_bytes(small)) == 4 * (15 + 10 + 4 + 3 + 3 + 5)  # 15 int8 fill four words
+
+
+@pytest.mark.parametrize("norm", ["batch", "layer"])
+def test_flags_of_a_norm_by_hand(make_graph: MakeGraph, tmp_path: Path, norm: str) -> None:
+    """4: a factor and a shift for each column, as of the features; 8: of layer norm."""
+    run = save(tmp_path / "run", make_graph, ("Linear", "Linear"), norm=norm)
+    words = np.frombuffer(net_bytes(native_net(run, "float32")), dtype="<i4")
+    assert words[[24, 34]].tolist() == [4, 4 + 8 * (norm == "layer")]
+
+
+@needs_node
+def test_words_that_ask_for_what_is_not_there_are_refused(
+    make_graph: MakeGraph, tmp_path: Path
+) -> None:
+    """As above: the magic of an earlier format; layer norm of the features, without factors and
+    shifts, and as it should be; a flag that is not known."""
+    script = """
+const bytes = new Uint8Array(await inflate(NET));
+new DataView(bytes.buffer).setInt32(4 * WORD, VALUE, true);
+const opened = GassipNet.open(await inflate(MODULE), bytes, META);
+console.log(await opened.then(() => "taken", (error) => error.message));
+"""
+    tried = [("batch", 0, 0x314E4E47), ("batch", 24, 4 + 8), ("none", 34, 8), ("batch", 34, 4 + 16)]
+    said = []
+    for norm, word, value in [*tried, ("batch", 34, 4 + 8)]:
+        run = save(tmp_path / f"{norm}-{word}-{value}", make_graph, ("Linear", "Linear"), norm=norm)
+        text = wasm_file(native_net(run, "float32"), None)
+        text = text.replace("export {", "export { inflate, META, MODULE, NET,")
+        names = 'import { inflate, META, MODULE, NET } from "./net.mjs";\n'
+        own = script.replace("WORD", str(word)).replace("VALUE", str(value))
+        said.append(evaluate(tmp_path, text, names + own).strip())
+    assert said == ["the net's bytes are damaged"] * 4 + ["taken"]
 
 
 def test_text_in_a_script_is_escaped() -> None:

@@ -48,9 +48,7 @@ def c_string(text: str) -> str:
 
 def c_file(net: NativeNet, name: str, golden: Golden, graph: Inputs | None = None) -> str:
     """The text; with `graph`, that one is in it as NAME_run_graph."""
-    core = ["#define GASSIP_LAYER_NORM\n"] if net.layer_norm else []
-    core.append(CORE.read_text(encoding="utf-8"))
-    parts = [_head(net, name), *core, _declarations(net, name, graph)]
+    parts = [_head(net, name), CORE.read_text(encoding="utf-8"), _declarations(net, name, graph)]
     parts += ["#ifndef GASSIP_DECLARATIONS\n", *_tables(net, name), _entries(net, name)]
     if graph is not None:
         parts.append(_graph(f"{name}_run_graph", graph, static=False))
@@ -128,10 +126,7 @@ def _tables(net: NativeNet, name: str) -> Iterator[str]:
         pieces = dict(_pieces(layer))
         for key, array in pieces.items():
             yield c_array(_kind(array), f"{name}_{key}_{at}", array)
-        row = _layer_row(layer, lambda key, at=at, has=pieces: _or_0(name, key, at, has))  # type: ignore[misc]
-        rows.append(
-            f"    {{{row}, {int(layer.layer_norm)}}}" if net.layer_norm else f"    {{{row}}}"
-        )
+        rows.append(_layer_row(layer, lambda key, at=at, has=pieces: _or_0(name, key, at, has)))  # type: ignore[misc]
     yield f"static const layer {name}_layers[] = {{\n" + ",\n".join(rows) + "};\n"
     model = net.model
     yield (
@@ -172,7 +167,8 @@ def _layer_row(layer: NativeLayer, pointer: Callable[[str], str]) -> str:
     order = ("weight", "rounded", "unit", "bias", "attention", "times", "shift")
     pointers = ", ".join(map(pointer, order))
     sizes = f"{layer.matrices}, {layer.weight.shape[0]}, {layer.width}, {layer.heads}"
-    return f"{_passing(layer.passing)}, {sizes}, {pointers}"
+    norm = int(layer.layer_norm)
+    return f"    {{{_passing(layer.passing)}, {sizes}, {pointers}, {norm}}}"
 
 
 def _passing(passing: Passing) -> str:

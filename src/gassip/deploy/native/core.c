@@ -9,9 +9,6 @@
    the order of their distance to it, so that what a step needs is always a first part of the list.
    Degrees are those of the whole graph, so the result equals that of a full pass.
 
-   Layer norm is compiled where GASSIP_LAYER_NORM is defined: C files of nets that have it do so.
-   The module that is shipped, gassip.wasm, was built without.
-
    Structures are filled field by field: for an initialiser a compiler may call memset.
 
    Shapes: N nodes, E directed edges, d features that are read, F width of a layer, H heads,
@@ -63,9 +60,7 @@ typedef struct {
     const float *bias;          /* [F] */
     const float *attention;     /* [2, F] */
     const float *times, *shift; /* [in] each, the norm in front, or 0 */
-#ifdef GASSIP_LAYER_NORM
     int32_t layer_norm; /* whether rows are standardised before times and shift */
-#endif
 } layer;
 
 typedef struct {
@@ -222,35 +217,22 @@ static void row_of_x(const layer *l, const gassip_graph *g, const newcomer *new_
     }
 }
 
-#ifdef GASSIP_LAYER_NORM
-/* ReLU(h), then (h - mean) / sqrt(var + 1e-5) over its units. */
+/* (h - mean) / sqrt(var + 1e-5) over its units, in place. */
 static void standardise(float *h, int32_t width) {
     float mean = 0.0f, sum = 0.0f, factor;
     int32_t c;
-    for (c = 0; c < width; c++) {
-        h[c] = h[c] > 0.0f ? h[c] : 0.0f;
-        mean += h[c];
-    }
+    for (c = 0; c < width; c++) mean += h[c];
     mean /= (float)width;
     for (c = 0; c < width; c++) sum += (h[c] - mean) * (h[c] - mean);
     factor = inverse_root(sum / (float)width + 1e-5f);
     for (c = 0; c < width; c++) h[c] = (h[c] - mean) * factor;
 }
-#endif
 
 static void activate(const layer *l, float *h) {
     int32_t c;
-#ifdef GASSIP_LAYER_NORM
-    if (l->layer_norm) {
-        standardise(h, l->in);
-        for (c = 0; c < l->in; c++) h[c] = h[c] * l->times[c] + l->shift[c];
-        return;
-    }
-#endif
-    for (c = 0; c < l->in; c++) {
-        h[c] = h[c] > 0.0f ? h[c] : 0.0f;
-        if (l->times) h[c] = h[c] * l->times[c] + l->shift[c];
-    }
+    for (c = 0; c < l->in; c++) h[c] = h[c] > 0.0f ? h[c] : 0.0f;
+    if (l->layer_norm) standardise(h, l->in);
+    for (c = 0; l->times && c < l->in; c++) h[c] = h[c] * l->times[c] + l->shift[c];
 }
 
 static void products(const layer *l, const gassip_graph *g, const newcomer *new_one, const part *p,

@@ -115,11 +115,6 @@ class NativeNet:
         return int(self.layers[0].weight.shape[0])
 
     @property
-    def layer_norm(self) -> bool:
-        """Whether core.c is compiled with layer norm."""
-        return any(layer.layer_norm for layer in self.layers)
-
-    @property
     def classes(self) -> int:
         return len(self.model.class_names)
 

@@ -6,9 +6,9 @@ from gassip.deploy.native.net import NativeLayer, NativeNet, Passing, arrays
 from gassip.errors import GassipError
 from gassip.graph.checks import Array
 
-MAGIC = 0x314E4E47
+MAGIC = 0x324E4E47  # the letters GNN2
 MOST_LAYERS = 16  # of wasm.c
-ROUNDED, ATTENTION, NORMED = 1, 2, 4
+ROUNDED, ATTENTION, NORMED, LAYER_NORM = 1, 2, 4, 8
 
 
 def net_bytes(net: NativeNet) -> bytes:
@@ -16,11 +16,6 @@ def net_bytes(net: NativeNet) -> bytes:
         raise GassipError(
             f"the net has {len(net.layers)} layers; WebAssembly reads at most {MOST_LAYERS}; "
             f"use --format runtime or onnx"
-        )
-    if net.layer_norm:
-        raise GassipError(
-            "the net has layer norm, which the shipped module of WebAssembly does not compute; "
-            "use --format c, runtime or onnx"
         )
     index = net.model.feature_index
     words = [*_head(net), *(word for layer in net.layers for word in _sizes(layer))]
@@ -40,7 +35,7 @@ def _head(net: NativeNet) -> list[bytes]:
 
 def _sizes(layer: NativeLayer) -> list[bytes]:
     flags = ROUNDED * (layer.unit is not None) + ATTENTION * (layer.attention is not None)
-    flags += NORMED * (layer.times is not None)
+    flags += NORMED * (layer.times is not None) + LAYER_NORM * layer.layer_norm
     sizes = (layer.matrices, layer.weight.shape[0], layer.width, layer.heads, flags)
     return [*_passing(layer.passing), *map(_whole, sizes)]
 

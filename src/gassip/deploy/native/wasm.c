@@ -17,8 +17,8 @@
 
 #define EXPORT(name) __attribute__((export_name(name)))
 
-enum { MAGIC = 0x314e4e47, MOST_LAYERS = 16, HEAD = 15, PER_LAYER = 10, MOST = 1 << 24 };
-enum { ROUNDED = 1, ATTENTION = 2, NORMED = 4 };
+enum { MAGIC = 0x324e4e47, MOST_LAYERS = 16, HEAD = 15, PER_LAYER = 10, MOST = 1 << 24 };
+enum { ROUNDED = 1, ATTENTION = 2, NORMED = 4, LAYER_NORM = 8, FLAGS = 15 };
 enum { DAMAGED = -4, NOT_OPEN = -5 };
 
 static layer table[MOST_LAYERS];
@@ -58,6 +58,11 @@ static int within(int32_t value, int32_t least, int32_t most) {
     return value >= least && value <= most;
 }
 
+/* Layer norm stands behind a layer, and has times and shift. */
+static int flags_fit(int32_t flags, int32_t at) {
+    return within(flags, 0, FLAGS) && (!(flags & LAYER_NORM) || (at && flags & NORMED));
+}
+
 static int fits(const layer *l, int32_t width) {
     return within(l->pass.norm, NORM_NONE, NORM_ATTENTION) && within(l->pass.steps, 0, 64) &&
            within(l->matrices, 1, 65) && within(l->out, 1, MOST) && l->in == width &&
@@ -80,7 +85,7 @@ static int32_t sizes(cursor *c, int32_t layers, int32_t *flags) {
         l->pass = passing_at(word);
         l->matrices = word[5], l->in = word[6], l->out = word[7], l->heads = word[8];
         flags[at] = word[9];
-        if (!fits(l, width)) c->damaged = 1;
+        if (!fits(l, width) || !flags_fit(flags[at], at)) c->damaged = 1;
         if (c->damaged) return 0;
         width = l->out;
     }
@@ -96,6 +101,7 @@ static void arrays(cursor *c, layer *l, int32_t flags) {
     l->attention = flags & ATTENTION ? next(c, 2 * (uint64_t)l->out, 4) : 0;
     l->times = flags & NORMED ? next(c, (uint64_t)l->in, 4) : 0;
     l->shift = flags & NORMED ? next(c, (uint64_t)l->in, 4) : 0;
+    l->layer_norm = flags & LAYER_NORM;
     if (l->pass.norm == NORM_ATTENTION && !l->attention) c->damaged = 1;
 }
 
