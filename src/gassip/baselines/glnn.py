@@ -40,7 +40,6 @@ def distillation(
 # The GCNs of bench/tuned.json.
 TEACHERS: dict[str, dict[str, float]] = {
     "citeseer": {"teacher_hidden": 256},
-    "pubmed": {"teacher_hidden": 256, "teacher_dropout": 0.5},
     "photo": {"teacher_hidden": 128, "teacher_dropout": 0.5},
     "physics": {"teacher_hidden": 256, "teacher_dropout": 0.6},
     "coauthor-cs": {"teacher_hidden": 128},
