@@ -28,7 +28,7 @@ from gassip.train.batched import retrain_many
 from gassip.train.plan import Decision, Plan, Row, Solution
 from gassip.train.trainer import predict
 
-TRIALS = 3  # short trainings of each plan
+TRIALS = 3  # trainings of each plan, short or in full
 SIGMAS = 2.0  # standard errors beyond which two plans differ
 HIGHEST = "the highest mean validation score of three short trainings is taken"
 IN_FULL = "the highest mean validation score of three trainings is taken"
@@ -36,7 +36,7 @@ IN_FULL = "the highest mean validation score of three trainings is taken"
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan after its short trainings."""
+    """A plan after its trainings."""
 
     plan: Plan
     score: float  # mean validation score
